@@ -39,6 +39,20 @@ def test_all_packages_have_one_version() -> None:
     assert stated == {name: [version] for name in PACKAGES}
 
 
+def test_every_dependency_has_a_version_known_to_work() -> None:
+    known = re.findall(r"^([\w-]+)==", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    pinned = {name.lower().replace("_", "-") for name in known}
+    needed = {
+        re.split(r"[^\w-]", requirement)[0]
+        for name in PACKAGES
+        for requirement in (
+            *_project(name)["dependencies"],
+            *_project(name).get("optional-dependencies", {}).get("cpu", []),
+        )
+    }
+    assert needed - set(PACKAGES) - pinned == set()
+
+
 def test_entry_points_name_plugin_modules_that_exist() -> None:
     entries = {name: _project(name).get("entry-points", {}).get("kforge", {}) for name in PACKAGES}
     existing = {
