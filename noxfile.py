@@ -9,7 +9,7 @@ import nox
 ROOT = Path(__file__).parent
 CONSTRAINTS = str(ROOT / "constraints.txt")
 PACKAGES = ("kforge-core", "kforge-cuda", "kforge-triton", "kforge-xpu")
-TEST_TOOLS = ("hypothesis", "jsonschema", "mypy", "nox", "pytest", "pytest-timeout", "ruff")
+TEST_TOOLS = ("hypothesis", "jsonschema", "mypy", "nox", "pytest", "pytest-timeout", "ruff", "types-jsonschema")
 
 nox.needs_version = ">=2025.5"
 nox.options.default_venv_backend = "venv"
