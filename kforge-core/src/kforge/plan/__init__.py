@@ -1,0 +1,1 @@
+"""From a traced reference to a language-neutral list of kernels."""

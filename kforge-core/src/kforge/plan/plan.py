@@ -1,0 +1,3 @@
+"""The plan: a language-neutral list of kernels."""
+
+from __future__ import annotations
