@@ -10,8 +10,10 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-# Expanding hostile macros must end; real kernels stay far below.
-_MAX_TOKENS = 400_000
+# Expanding hostile macros must end; real kernels stay far below. Counted in tokens looked at.
+_FUEL = 500_000
+# Nothing in brackets that matters here (parameters, attributes, arguments of macros) is longer, in tokens.
+_FARTHEST = 3_000
 _MAX_DEPTH = 24
 
 _TOKEN = re.compile(
@@ -52,17 +54,18 @@ def is_name(text: str) -> bool:
 
 
 def balanced(tokens: Sequence[str], index: int) -> int:
-    """The index after the bracket that closes the one at `index`; the end where none does."""
+    """The index after the bracket that closes the one at `index`; where none does, of the end or somewhere before."""
     opening, closing = tokens[index], CLOSING[tokens[index]]
     depth = 0
-    for position in range(index, len(tokens)):
+    end = min(len(tokens), index + _FARTHEST)
+    for position in range(index, end):
         if tokens[position] == opening:
             depth += 1
         elif tokens[position] == closing:
             depth -= 1
             if depth == 0:
                 return position + 1
-    return len(tokens)
+    return end
 
 
 def read(source: str, options: Sequence[str] = ()) -> list[str]:
@@ -100,6 +103,7 @@ class _Preprocessor:
     def __init__(self, macros: dict[str, Macro]) -> None:
         self.macros = macros
         self.output: list[str] = []
+        self._fuel = _FUEL
         # One entry per open #if: True keeps, False drops, None undecided (kept).
         self._conditions: list[bool | None] = []
 
@@ -175,7 +179,7 @@ class _Preprocessor:
             text = tokens[index]
             index += 1
             macro = self.macros.get(text) if text not in hidden else None
-            if macro is None or depth > _MAX_DEPTH or len(self.output) + len(output) > _MAX_TOKENS:
+            if macro is None or depth > _MAX_DEPTH or self._fuel <= 0:
                 output.append(text)
                 continue
             body: Sequence[str] = macro.body
@@ -184,29 +188,28 @@ class _Preprocessor:
                     output.append(text)
                     continue
                 end = balanced(tokens, index)
-                body = _substitute(macro, split(tokens[index + 1 : end - 1]))
+                self._fuel -= end - index
+                body = self._substitute(macro, split(tokens[index + 1 : end - 1]))
                 index = end
+            self._fuel -= 1 + len(body)
             output.extend(self._expand(body, hidden | {text}, depth + 1))
-            if len(output) > _MAX_TOKENS:
-                return output[:_MAX_TOKENS]
         return output
 
-
-def _substitute(macro: Macro, arguments: list[list[str]]) -> list[str]:
-    names = macro.parameters or ()
-    values = dict(zip(names, arguments, strict=False))
-    if names and names[-1] == "." and len(arguments) > len(names) - 4:
-        # `...` arrives as three marks; __VA_ARGS__ is everything from there on.
-        rest = arguments[len(names) - 3 :]
-        values["__VA_ARGS__"] = [text for argument in rest for text in (",", *argument)][1:]
-    body: list[str] = []
-    for text in macro.body:
-        if text == "#":
-            continue
-        body.extend(values.get(text, [text]))
-        if len(body) > _MAX_TOKENS:
-            break
-    return body
+    def _substitute(self, macro: Macro, arguments: list[list[str]]) -> list[str]:
+        names = macro.parameters or ()
+        values = dict(zip(names, arguments, strict=False))
+        if names and names[-1] == "." and len(arguments) > len(names) - 4:
+            # `...` arrives as three marks; __VA_ARGS__ is everything from there on.
+            rest = arguments[len(names) - 3 :]
+            values["__VA_ARGS__"] = [text for argument in rest for text in (",", *argument)][1:]
+        body: list[str] = []
+        for text in macro.body:
+            if text == "#":
+                continue
+            body.extend(values.get(text, [text]))
+            if len(body) > self._fuel:
+                break
+        return body
 
 
 def split(tokens: Sequence[str]) -> list[list[str]]:

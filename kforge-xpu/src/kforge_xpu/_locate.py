@@ -20,6 +20,7 @@ from kforge_xpu.errors import SyclUnavailable
 
 PIP_HINT = 'pip install "kforge-xpu[cpu]"'
 _OLDEST = (2026, 0)
+_SMALLEST_IMAGE = "SYCL_CACHE_MIN_DEVICE_IMAGE_SIZE"
 _SHIM_SOURCE = Path(__file__).with_name("shim") / "shim.cpp"
 _FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-DSYCL_DISABLE_FSYCL_SYCLHPP_WARNING")
 
@@ -80,6 +81,7 @@ def runtime_environment(*, gpu: bool = False, environ: Mapping[str, str] | None 
 
     `OCL_ICD_FILENAMES` makes the CPU of intel-opencl-rt visible; what it holds already is kept.
     `ONEAPI_DEVICE_SELECTOR` keeps a process to the CPU: it is absent with `gpu`, and where the person has set one.
+    `SYCL_CACHE_MIN_DEVICE_IMAGE_SIZE` keeps SYCL_CACHE_PERSISTENT, where that is set, from crashing.
     `environ`: what is set already, the process's own by default. Nothing is changed here; nothing is raised.
     """
     present = os.environ if environ is None else environ
@@ -89,6 +91,10 @@ def runtime_environment(*, gpu: bool = False, environ: Mapping[str, str] | None 
         known = [name for name in present.get("OCL_ICD_FILENAMES", "").split(os.pathsep) if name]
         names = known if str(driver) in known else [*known, str(driver)]
         needed["OCL_ICD_FILENAMES"] = os.pathsep.join(names)
+    if present.get("SYCL_CACHE_PERSISTENT", "0") not in ("", "0") and not present.get(_SMALLEST_IMAGE):
+        # libsycl 2026.2 crashes when it looks for a kernel that uses bfloat16 among the cached device images. Larger
+        # than any image: that cache stays unused, the far more useful one of the kernel compiler works.
+        needed[_SMALLEST_IMAGE] = "1000000000"
     if not gpu and not present.get("ONEAPI_DEVICE_SELECTOR"):
         # "opencl:cpu" fails with 2026.2.
         needed["ONEAPI_DEVICE_SELECTOR"] = "*:cpu"
@@ -133,7 +139,8 @@ def prepare_shim() -> Path:
             return ready
         raise SyclUnavailable("no C++ compiler was found", "apt-get install g++, or set CXX")
     path = folder / f"{stem}-{_compiler_key(compiler)}.so"
-    if not path.exists():
+    # Asked of the system call rather than of the file's existence: a folder may be closed to this process.
+    if not os.access(path, os.R_OK):
         _build(compiler, installation, path)
     return path
 

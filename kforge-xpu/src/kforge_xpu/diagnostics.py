@@ -37,7 +37,9 @@ def parse_clang(log: str) -> list[ClangDiagnostic]:
     for raw in log.split("\n"):
         diagnostic = _parse_line(raw.strip())
         if diagnostic is None:
-            excerpt.append(_without_margin(raw.rstrip()))
+            # Where a message of a header comes from says nothing about the message before it.
+            if not raw.lstrip().startswith("In file included from "):
+                excerpt.append(_without_margin(raw.rstrip()))
             continue
         _attach(found, excerpt)
         excerpt = []

@@ -9,6 +9,7 @@ import attrs
 
 from kforge_xpu import _cpp
 
+_MARKS = ("nd_range_kernel", "single_task_kernel")
 _QUALIFIERS = frozenset(
     (
         "const",
@@ -176,13 +177,13 @@ def _declarations(tokens: list[str], aliases: dict[str, list[str] | None]) -> It
             statement = index + 1
         elif text == ";":
             statement = index + 1
-        elif text in ("nd_range_kernel", "single_task_kernel"):
+        elif text in _MARKS:
             place = _function(tokens, index)
             before = tokens[statement:index]
             # A template has no kernel until it is instantiated, and then another name.
             if place is None or "template" in before:
                 continue
-            end = _cpp.balanced(tokens, place + 1)
+            end = statement = _cpp.balanced(tokens, place + 1)
             parts = _cpp.split(tokens[place + 2 : end - 1])
             if parts == [["void"]]:
                 parts = []
@@ -217,8 +218,9 @@ def _dimensions(tokens: list[str], index: int) -> int | None:
 
 def _function(tokens: list[str], index: int) -> int | None:
     """The index of the name of the function that the property at `index` belongs to."""
+    index += 1
     while index < len(tokens) and tokens[index] != "void":
-        if tokens[index] in (";", "{", "}"):
+        if tokens[index] in (";", "{", "}", *_MARKS):
             return None
         index += 1
     index += 1
@@ -232,6 +234,8 @@ def _function(tokens: list[str], index: int) -> int | None:
             index += 1
         else:
             end = _cpp.balanced(tokens, index + 1)
+            if tokens[end - 1] != ")":
+                return None
             after = tokens[end] if end < len(tokens) else ""
             # An attribute or macro with arguments stands before the name; behind the name's come body or end.
             if not (_cpp.is_name(after) and after != "noexcept"):
