@@ -140,6 +140,18 @@ def test_kernels_in_namespaces_are_found_with_and_without_them(many: SyclModule)
     assert out.item() == 42
 
 
+def test_a_kernel_in_a_branch_that_is_dropped_is_not_missed(vadd: SyclModule) -> None:
+    kernel = "SYCL_EXT_ONEAPI_FUNCTION_PROPERTY((syclexp::nd_range_kernel<1>))"
+    module = SyclModule(
+        f"{HEAD}#if SYCL_OF_THE_FUTURE\n{kernel} void gone(int* x) {{ *x = 1; }}\n#endif\n"
+        f"{kernel} void here(int* x) {{ *x = 2; }}\n"
+    )
+    assert module.kernel_names == ("here",)
+    out = torch.zeros(1, dtype=torch.int32)
+    module.here(1, 1, out)
+    assert out.item() == 2
+
+
 def test_a_single_task_runs_once(many: SyclModule) -> None:
     out = torch.zeros(1, dtype=torch.int32)
     many.once(1, 1, out)

@@ -16,6 +16,7 @@ import attrs
 from kforge_xpu._launch import Launcher
 from kforge_xpu._locate import prepare_shim, runtime_environment
 from kforge_xpu._runtime import DeviceLimits, KernelFacts, Runtime, process, runtime, torch_has_xpu
+from kforge_xpu.errors import SyclBuildError
 from kforge_xpu.signature import Declaration, Parameter, find_kernels
 
 __all__ = ["SyclKernel", "SyclModule", "prepare_shim", "runtime_environment"]
@@ -113,7 +114,15 @@ class SyclModule:
             if key not in _programs:
                 queue = loaded.queue(kind, index)
                 names = [found.name for found in self._declarations.values() if not found.extern_c]
-                handle, log = loaded.build(queue, self.source, self.options, names)
+                try:
+                    handle, log = loaded.build(queue, self.source, self.options, names)
+                except SyclBuildError as problem:
+                    # The compiler refers to the names given to it in lines of its own, behind the source. A kernel of
+                    # a branch that the preprocessor dropped must not take the others with it.
+                    fewer = [name for name in names if f'{{"{name}", ' not in problem.log]
+                    if fewer == names:
+                        raise
+                    handle, log = loaded.build(queue, self.source, self.options, fewer)
                 _programs[key] = Program(loaded, handle, log, loaded.limits(queue), kind, index)
             return _programs[key]
 
