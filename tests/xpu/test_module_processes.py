@@ -201,6 +201,14 @@ def test_a_selector_that_excludes_the_cpu_is_named(child: Child) -> None:
     assert "ONEAPI_DEVICE_SELECTOR='level_zero:gpu' must permit a cpu" in done.stdout
 
 
+def test_a_compiler_without_a_folder_for_temporary_files_is_not_blamed_on_the_source(
+    child: Child, tmp_path: Path
+) -> None:
+    done = child(FAILING.replace('SyclModule("")', "SyclModule(VADD)"), TMPDIR=str(tmp_path / "absent"))
+    assert f"cannot write in {tmp_path / 'absent'}" in done.stdout, done.stderr
+    assert "| set TMPDIR to a folder that can be written" in done.stdout
+
+
 def test_the_environment_names_the_cpu_driver_and_keeps_what_a_person_set(shim_folder: Path) -> None:
     driver = _locate.find_opencl_cpu()
     assert driver is not None

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import attrs
 
 from kforge_xpu import _locate
+from kforge_xpu.diagnostics import parse_clang
 from kforge_xpu.errors import SyclBuildError, SyclError, SyclUnavailable
 
 _POINTER = ctypes.c_void_p
@@ -104,14 +105,17 @@ class Runtime:
         return DeviceLimits(_decoded(name), numbers[0], (numbers[1], numbers[2], numbers[3]))
 
     def build(self, queue: int, source: str, options: Sequence[str], names: Sequence[str]) -> tuple[int, str]:
-        """Compile for the queue's device: the module's address and the compiler's log. Raises SyclBuildError."""
+        """Compile for the queue's device: the module's address and the compiler's log. Raises SyclBuildError,
+        or SyclUnavailable where the compiler cannot work."""
         # Lone surrogates go through as they are: the compiler says what it thinks of them.
         text = source.encode(errors="surrogatepass")
         module = self._library.kf_build(
             queue, text, len(text), _strings(options), len(options), _strings(names), len(names)
         )
         if not module:
-            raise SyclBuildError(self.error(), source)
+            problem = SyclBuildError(self.error(), source)
+            _blame_the_machine(problem)
+            raise problem
         return module, _decoded(self._library.kf_text())
 
     def has_kernel(self, module: int, name: str) -> bool:
@@ -164,6 +168,18 @@ def torch_has_xpu() -> bool:
     """Whether torch, already imported, can use an Intel GPU."""
     torch = sys.modules.get("torch")
     return torch is not None and bool(torch.xpu.is_available())
+
+
+def _blame_the_machine(problem: SyclBuildError) -> None:
+    """Raise SyclUnavailable where it is not the source that is at fault."""
+    for found in parse_clang(problem.log):
+        # Only the compiler itself speaks without naming a line: `#error` cannot pretend to be this.
+        if found.file is None and found.message.startswith("unable to make temporary file"):
+            folder = os.environ.get("TMPDIR", "/tmp")  # noqa: S108  # a name for the message, nothing is written
+            raise SyclUnavailable(
+                f"the SYCL kernel compiler cannot write in {folder}: {found.message}",
+                "set TMPDIR to a folder that can be written",
+            ) from problem
 
 
 def _load(path: str) -> ctypes.CDLL:
