@@ -64,7 +64,7 @@ class State:
 
 @frozen
 class Constant:
-    """A tensor that the module closes over; ``elements`` (row by row) is None when it is too large to be written down."""
+    """A tensor that the module closes over; ``elements`` (row by row) is None when there are too many."""
 
     value: Value
     elements: tuple[Argument, ...] | None = field(default=None, kw_only=True)

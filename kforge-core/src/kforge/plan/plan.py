@@ -60,7 +60,7 @@ class Store:
 class Pointwise:
     """One kernel that computes each element of its outputs by itself.
 
-    ``shape`` is the space of indices (merged where no tensor tells two dimensions apart); every ``Store`` is contiguous in it.
+    ``shape`` is the space of indices (merged where no tensor tells two dimensions apart); each ``Store`` is contiguous.
     """
 
     name: str
