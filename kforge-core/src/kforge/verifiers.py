@@ -16,7 +16,7 @@ _MOST_NAMES = 20
 
 
 class CodeVerifier:
-    """Finds source that is no Python module, or defines no ``ModelNew``; its words are those of the verdict `no_code`."""
+    """Finds source that is no Python module, or defines no ``ModelNew``: what the verdict `no_code` rests on."""
 
     def check_source(self, candidate: Candidate) -> tuple[Finding, ...]:
         """Parse, and look for the class; nothing is executed."""
@@ -82,7 +82,7 @@ def _entry_faults(tree: ast.Module) -> tuple[Finding, ...]:
 
 
 def _defined(body: list[ast.stmt]) -> list[str]:
-    """List the names that classes, functions and assignments give at module level, those in if, try and with included."""
+    """List what classes, functions and assignments name at module level, inside if, try and with included."""
     names: list[str] = []
     pending = list(reversed(body))
     while pending:
