@@ -1,0 +1,115 @@
+"""``python -m kforge.judge FD``: the judge process, answering the CLI's frames on a descriptor."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import socket
+import sys
+import threading
+import traceback
+from pathlib import Path
+from typing import Any
+
+from kforge.errors import CannotJudgeError, HarnessError, KforgeError
+from kforge.judge.process import end_all
+from kforge.judge.protocol import CLIENT_LIMIT, Channel, ChannelClosed
+from kforge.judge.session import Options, Session
+from kforge.plan.trace import Untraceable
+from kforge.records import Candidate, Precision, Target
+from kforge.serialize import from_plain, to_plain
+
+
+class Server:
+    """Answers one client about one Problem."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._session: Session | None = None
+
+    def serve(self) -> None:
+        """Answer until the client closes its end."""
+        try:
+            while True:
+                self._answer(self._channel.receive())
+        except ChannelClosed:
+            return
+        finally:
+            if self._session is not None:
+                self._session.close()
+
+    def _tell(self, stage: str, message: str) -> None:
+        self._channel.send({"progress": [stage, message]})
+
+    def _answer(self, request: dict[str, Any]) -> None:
+        try:
+            result = self._do(request)
+        except KforgeError as error:
+            self._fail(type(error).__name__, error.message, error.hint)
+        except MemoryError:
+            self._fail(CannotJudgeError.__name__, "memory ran out while judging", "make the Problem's inputs smaller")
+        except OSError as error:
+            self._fail(HarnessError.__name__, f"the judge could not write or start something: {error}",
+                       "free disk space or memory, then run it again")  # fmt: skip
+        except Exception:  # noqa: BLE001 - a bug of ours, shown whole by the CLI
+            self._channel.send({"error": {"kind": None, "traceback": traceback.format_exc()}})
+        else:
+            self._channel.send({"result": to_plain(result)})
+
+    def _fail(self, kind: str, message: str, hint: str | None) -> None:
+        self._channel.send({"error": {"kind": kind, "message": message, "hint": hint}})
+
+    def _do(self, request: dict[str, Any]) -> object:
+        if request["op"] == "open":
+            precision = request["precision"]
+            options = Options(
+                Target.parse(request["target"]),
+                precision=None if precision is None else Precision(precision),
+                allow_library=request["allow_library"],
+                scratch=Path(request["scratch"]),
+                cache=Path(request["cache"]),
+            )
+            watch(self._channel.fileno(), options.scratch)
+            self._session = Session(options, self._tell)
+            return self._session.open(Path(request["problem"]))
+        assert self._session is not None
+        if request["op"] == "trace":
+            graph = self._session.trace()
+            if isinstance(graph, Untraceable):
+                raise CannotJudgeError(
+                    f"the reference cannot be traced: {graph.reason}",
+                    hint="write a candidate by hand and judge it with `kforge verify`",
+                )
+            return graph
+        best = request["best"]
+        return self._session.judge(
+            from_plain(request["candidate"], Candidate),
+            best=None if best is None else from_plain(best, Candidate),
+            confirm=request["confirm"],
+        )
+
+
+def watch(descriptor: int, scratch: Path) -> None:
+    """End this process and all it started as soon as the client is gone, whatever is being computed."""
+
+    def wait() -> None:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLRDHUP)
+        poll.poll()
+        end_all()
+        shutil.rmtree(scratch, ignore_errors=True)
+        os._exit(0)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def main() -> None:
+    """Run the judge."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Server(Channel(socket.socket(fileno=int(sys.argv[1])), CLIENT_LIMIT)).serve()
+
+
+if __name__ == "__main__":
+    main()

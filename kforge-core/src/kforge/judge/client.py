@@ -1,0 +1,163 @@
+"""The CLI's side of the judge: starts the process, speaks its frames, and ends it. Imports no torch."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, Self, TypeVar
+
+import platformdirs
+from attrs import field, frozen
+
+from kforge import errors
+from kforge.errors import HarnessError, KforgeError
+from kforge.judge.protocol import CLIENT_LIMIT, Channel, ChannelError
+from kforge.plan.graph import Graph
+from kforge.records import Candidate, Judgement, Precision, ProblemFacts, Target
+from kforge.serialize import from_plain, to_plain
+
+T = TypeVar("T")
+
+KEPT_VARIABLES: Final = frozenset({
+    "PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "CXX", "PYTHONPATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV",
+    "XDG_CACHE_HOME", "KFORGE_HOME", "KFORGE_CACHE", "KFORGE_PLUGINS", "KFORGE_TRACE", "OPENBLAS_CORETYPE",
+    "OPENBLAS_L2_SIZE", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES",
+})  # fmt: skip
+"""All that the judge gets of the person's environment; keys are not among them."""
+
+
+def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Give the folder for what can be made again: ``KFORGE_CACHE``, else the user's cache folder."""
+    chosen = environment.get("KFORGE_CACHE")
+    return Path(chosen) if chosen else Path(platformdirs.user_cache_dir("kforge"))
+
+
+@frozen
+class Progress:
+    """What the judge is doing now."""
+
+    stage: str
+    message: str = field(kw_only=True)
+
+
+class JudgeClient:
+    """One judge process for one Problem and Target. A context manager that leaves nothing behind."""
+
+    def __init__(
+        self, target: Target, *, precision: Precision | None = None, allow_library: bool = False,
+        on_progress: Callable[[Progress], None] = lambda _: None,
+    ) -> None:  # fmt: skip
+        self._target = target
+        self._precision = precision
+        self._allow_library = allow_library
+        self._on_progress = on_progress
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: Channel | None = None
+        self._scratch: Path | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def open(self, problem: Path) -> ProblemFacts:
+        """Start the judge on a Problem; raises `KforgeError` for what the person can mend."""
+        self._start()
+        options = {
+            "target": str(self._target),
+            "precision": None if self._precision is None else self._precision.value,
+            "allow_library": self._allow_library,
+            "scratch": str(self._scratch),
+            "cache": str(cache_folder()),
+            "problem": str(problem.absolute()),
+        }
+        return self._request({"op": "open", **options}, ProblemFacts)
+
+    def trace(self) -> Graph:
+        """Give the reference as a graph; raises `KforgeError` when it has none."""
+        return self._request({"op": "trace"}, Graph)
+
+    def judge(self, candidate: Candidate, *, best: Candidate | None = None, confirm: bool = False) -> Judgement:
+        """Give the verdict on a candidate, timed in turn with ``best``; ``confirm`` asks for new secret cases."""
+        message = {
+            "op": "judge",
+            "candidate": to_plain(candidate),
+            "best": None if best is None else to_plain(best),
+            "confirm": confirm,
+        }
+        return self._request(message, Judgement)
+
+    def _start(self) -> None:
+        try:
+            self._scratch = Path(tempfile.mkdtemp(prefix="kforge-"))
+        except OSError as error:
+            raise HarnessError(f"no scratch folder can be made: {error}", hint="set TMPDIR to a folder with space") from None
+        mine, its = socket.socketpair()
+        environment = {name: value for name, value in os.environ.items() if name in KEPT_VARIABLES}
+        environment |= {"PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1"}
+        with its:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "kforge.judge", str(its.fileno())],
+                env=environment, pass_fds=[its.fileno()], stdin=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+        self._channel = Channel(mine, CLIENT_LIMIT)
+
+    def _request(self, message: dict[str, Any], kind: type[T]) -> T:
+        if self._channel is None:
+            raise HarnessError("the judge is not open")
+        try:
+            self._channel.send(message)
+            while True:
+                answer = self._channel.receive()
+                if "progress" in answer:
+                    self._on_progress(Progress(answer["progress"][0], message=answer["progress"][1]))
+                elif "error" in answer:
+                    raise _error(answer["error"])
+                else:
+                    return from_plain(answer["result"], kind)
+        except ChannelError as error:
+            raise self._gone() from error
+
+    def _gone(self) -> HarnessError:
+        assert self._process is not None
+        try:
+            code = self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            return HarnessError("the judge does not answer", hint="run it again")
+        if code == -signal.SIGKILL:
+            return HarnessError(
+                "the judge was killed, most likely because memory ran out", hint="make the Problem's inputs smaller"
+            )
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"status {code}"
+        return HarnessError(f"the judge ended with {how}", hint="its last words are above; please report them")
+
+    def close(self) -> None:
+        """End the judge, its workers and its scratch folder; waits at most a few seconds."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        if self._process is not None:
+            try:
+                self._process.wait(timeout=5)
+            except (subprocess.TimeoutExpired, KeyboardInterrupt):
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch = None
+
+
+def _error(error: dict[str, Any]) -> Exception:
+    kind = getattr(errors, str(error.get("kind")), None)
+    if isinstance(kind, type) and issubclass(kind, KforgeError):
+        return kind(str(error["message"]), hint=error.get("hint"))
+    return RuntimeError(f"the judge failed:\n{error.get('traceback', error)}")

@@ -1,0 +1,197 @@
+"""Measurements: fresh pairs of candidate and eager workers, beside one compiled worker that stays."""
+
+from __future__ import annotations
+
+import fcntl
+import platform
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Final
+
+import torch
+from attrs import define, field
+
+from kforge import __version__
+from kforge.judge.program import Failure, Program
+from kforge.judge.race import Lane, Race
+from kforge.judge.statistics import UNSTABLE, ratio, times
+from kforge.judge.workshop import BUILD_S, Workshop
+from kforge.records import Candidate, DeviceFacts, Isolation, Measurement, Phase, Precision, Ratio, Version
+
+PROCESSES: Final = 3
+EAGER: Final = "eager"
+COMPILED: Final = "torch.compile"
+BEST: Final = "best"
+
+
+@define
+class _Samples:
+    """What one program took, by pair of processes."""
+
+    seconds: list[float] = field(factory=list)
+    ratios: list[list[float]] = field(factory=list)
+    calls: int = 1
+    processes: int = 0
+
+    def add(self, lane: Lane, candidate: Lane, *, fresh: bool) -> None:
+        """Take in one race."""
+        self.seconds += lane.seconds
+        self.ratios.append([mine / its for mine, its in zip(lane.seconds, candidate.seconds, strict=True)])
+        self.calls = lane.calls
+        self.processes = self.processes + 1 if fresh else 1
+
+
+@define
+class Measurer:
+    """Times candidates of one session."""
+
+    workshop: Workshop
+    precision: Precision
+    facts: DeviceFacts
+    library_allowed: bool = field(kw_only=True)
+    limit_s: float = field(kw_only=True)
+    tell: Callable[[str, str], None] = field(kw_only=True)
+    notes: list[str] = field(factory=list)
+    _compiled: Program | None = None
+    _compiled_ready: bool = False
+    _eager_loses: bool = False
+    """Known after the first measurement: then passes need only the faster baseline."""
+
+    @property
+    def isolation(self) -> Isolation:
+        """The layers that workers of this session have."""
+        return self._compiled_isolation
+
+    _compiled_isolation: Isolation = Isolation(())
+
+    def start_compiled(self) -> None:
+        """Start torch.compile's worker; it builds while candidates are built and compared."""
+        self._compiled = self.workshop.baseline(COMPILED, compiled=True)
+        if self._compiled.isolation is not None:
+            self._compiled_isolation = self._compiled.isolation
+
+    def _compiled_program(self) -> Program | None:
+        if self._compiled is not None and not self._compiled_ready:
+            self.tell("baseline", "waiting for torch.compile")
+            try:
+                self._compiled.take(BUILD_S)
+                self._ready(self._compiled)
+                self._compiled_ready = True
+            except Failure as failure:
+                self.notes.append(f"torch.compile cannot compile this reference: {failure.finding.message[:300]}")
+                self._compiled.__exit__()
+                self._compiled = None
+        return self._compiled
+
+    def _ready(self, program: Program) -> None:
+        """Give a built worker the weights and the ring, and stop it."""
+        self.workshop.load(program, self.workshop.case)
+        self.workshop.bind(program)
+        program.phase = Phase.TIMING
+        program.freeze()
+
+    def measure(
+        self, candidate: Candidate, best: Candidate | None, recheck: Callable[[Program], None]
+    ) -> tuple[Measurement, Ratio | None]:
+        """Time a candidate that compared right; raises `Failure` when it fails or is caught while timed."""
+        compiled = self._compiled_program()
+        samples: dict[str, _Samples] = {}
+        mine = _Samples()
+        notes = list(self.notes)
+        with self._device_lock():
+            for number in range(PROCESSES):
+                self.tell("time", f"timing, pair of processes {number + 1} of {PROCESSES}")
+                for lane in self._race(candidate, best, compiled, recheck, last=number == PROCESSES - 1):
+                    name = lane.program.name
+                    if name == "candidate":
+                        first = lane
+                        mine.add(lane, lane, fresh=True)
+                    else:
+                        samples.setdefault(name, _Samples()).add(lane, first, fresh=name != COMPILED)
+                if BEST in samples and ratio(BEST, samples[BEST].ratios).interval.high < 1 and number == 0:
+                    notes.append("one pair of processes only: clearly slower than the best so far")
+                    break
+        return self._measurement(mine, samples, notes)
+
+    def _race(
+        self, candidate: Candidate, best: Candidate | None, compiled: Program | None,
+        recheck: Callable[[Program], None], *, last: bool,
+    ) -> list[Lane]:  # fmt: skip
+        workshop = self.workshop
+        with ExitStack() as stack:
+            programs = [stack.enter_context(workshop.candidate(candidate, "candidate"))]
+            if best is not None:
+                programs.append(stack.enter_context(workshop.candidate(best, BEST)))
+            if best is None or compiled is None or not self._eager_loses:
+                programs.append(stack.enter_context(workshop.baseline(EAGER, compiled=False)))
+            for program in programs:
+                self._ready(program)
+            if compiled is not None:
+                programs.insert(len(programs) - 1 if programs[-1].name == EAGER else len(programs), compiled)
+            race = Race(
+                workshop.arena, workshop.ring, [Lane(program) for program in programs], workshop.case.output,
+                call_limit_s=self.limit_s, max_calls=workshop.sizes.max_calls,
+                redraw_whole=None if workshop.keyed else workshop.redraw_whole,
+            )  # fmt: skip
+            race.run()
+            if last:
+                recheck(programs[0])
+            return race.lanes
+
+    def _measurement(
+        self, mine: _Samples, samples: dict[str, _Samples], notes: list[str]
+    ) -> tuple[Measurement, Ratio | None]:
+        ratios = {name: ratio(name, sample.ratios) for name, sample in samples.items()}
+        against = ratios.pop(BEST, None)
+        baseline = min(ratios, key=lambda name: ratios[name].speedup)
+        if EAGER in ratios and COMPILED in ratios:
+            self._eager_loses = baseline == COMPILED
+        if COMPILED in ratios:
+            notes.append("torch.compile's worker stayed the same for all pairs: the luck of its process is not averaged")
+        width = ratios[baseline].interval.half_width
+        if width > UNSTABLE:
+            notes.append(
+                f"unstable: the interval is ±{100 * width:.1f} %, more than ±{100 * UNSTABLE:.0f} %; "
+                "close other programs and run it again"
+            )
+        if mine.calls >= self.workshop.sizes.max_calls and mine.seconds and mine.seconds[-1] * mine.calls < 0.005:
+            notes.append("batches were shorter than 5 ms: the machine's memory allows no more calls at once")
+        if self.facts.kind != "cpu":
+            notes.append("reduced isolation: inputs and outputs were copied through host memory, on both sides")
+        measurement = Measurement(
+            times("candidate", mine.seconds, mine.calls, mine.processes),
+            baselines=tuple(
+                times(name, sample.seconds, sample.calls, sample.processes)
+                for name, sample in samples.items() if name != BEST
+            ),
+            ratios=tuple(ratios.values()), baseline=baseline, stable=width <= UNSTABLE, notes=tuple(notes),
+            device=self.facts, versions=_versions(), precision=self.precision, library_allowed=self.library_allowed,
+        )  # fmt: skip
+        return measurement, against
+
+    @contextmanager
+    def _device_lock(self) -> Iterator[None]:
+        """Two judgings never time together on one device."""
+        self.workshop.cache.mkdir(parents=True, exist_ok=True)
+        with (self.workshop.cache / f"{self.facts.kind}.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self.tell("wait", "waiting for another judgement on this device")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def close(self) -> None:
+        """End the compiled baseline."""
+        if self._compiled is not None:
+            self._compiled.__exit__()
+            self._compiled = None
+
+
+def _versions() -> tuple[Version, ...]:
+    return (
+        Version("kforge", version=__version__),
+        Version("python", version=platform.python_version()),
+        Version("torch", version=torch.__version__),
+        Version("kernel", version=platform.release()),
+    )

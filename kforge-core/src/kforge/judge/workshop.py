@@ -1,0 +1,220 @@
+"""What a session starts: the arena, the zygote, and workers that hold a candidate or the reference."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from attrs import define, field, frozen
+
+from kforge.errors import CannotJudgeError
+from kforge.interfaces import WorkerSetup
+from kforge.judge.arena import Arena, Layout
+from kforge.judge.expected import Case
+from kforge.judge.inputs import Ring, place_all, slot_bytes, tensors_of
+from kforge.judge.isolation import Confinement
+from kforge.judge.program import Program
+from kforge.judge.race import BATCH_S
+from kforge.judge.reference import Reference
+from kforge.judge.values import TensorAt
+from kforge.judge.worker import CANDIDATE_FILE
+from kforge.judge.zygote import Zygote
+from kforge.records import Candidate, DeviceFacts, Phase
+
+FAST_BYTES_S: Final = 30e9
+"""No program here is expected to move more; sets how many slots a batch may need."""
+MAX_SLOTS: Final = 4096
+ARENA_BYTES: Final = 768 * 2**20
+OUTPUT_BYTES: Final = 512 * 2**20
+"""Outputs of one batch that are kept alive at once."""
+BUILD_BYTES: Final = 6 * 2**30
+"""What a build may take beside inputs and outputs; compilers of kernels run inside the worker."""
+BUILD_S: Final = 180.0
+SCRATCH_BYTES: Final = 512 * 2**20
+
+
+@frozen
+class Sizes:
+    """How large things are, all in bytes but ``slots`` and ``max_calls``."""
+
+    slot: int
+    output: int = field(kw_only=True)
+    slots: int = field(kw_only=True)
+    max_calls: int = field(kw_only=True)
+    warm: int = field(kw_only=True)
+
+    @classmethod
+    def of(cls, case: Case, output: int, cache_bytes: int | None) -> Sizes:
+        """Choose how many slots a ring needs: enough for a batch of the fastest program, and twice the last cache."""
+        slot = max(256, slot_bytes(case.arguments))
+        fastest = max(3e-6, (slot + output) / FAST_BYTES_S)
+        wanted = max(math.ceil(BATCH_S / fastest), math.ceil(2 * (cache_bytes or 0) / slot), 2)
+        slots = max(2, min(wanted, MAX_SLOTS, ARENA_BYTES // slot))
+        max_calls = max(1, min(slots, OUTPUT_BYTES // max(output, 1)))
+        warm = min(2 * 2**30, max_calls * output + 3 * max(output, slot) + 8 * 2**20)
+        return cls(slot, output=output, slots=slots, max_calls=max_calls, warm=warm)
+
+    def check_memory(self, cases: int, weights: int) -> None:
+        """Raise `CannotJudgeError` before anything is spent where this cannot fit."""
+        needed = self.slots * self.slot + cases * (self.slot + 4 * self.output) + 4 * (self.warm + weights)
+        available = available_memory()
+        if needed > 0.9 * available:
+            raise CannotJudgeError(
+                f"judging this Problem takes about {needed / 2**30:.1f} GiB of memory, {available / 2**30:.1f} GiB are free",
+                hint="make the Problem's inputs smaller, or free memory",
+            )
+
+
+def available_memory() -> int:
+    """Give the bytes that could be allocated without swapping."""
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return 2**33
+
+
+@define
+class Workshop:
+    """Starts workers. A context manager: everything it started is gone afterwards."""
+
+    reference: Reference
+    case: Case
+    """Whose weights are used for timing."""
+    sizes: Sizes = field(kw_only=True)
+    setup: WorkerSetup = field(kw_only=True)
+    scratch: Path = field(kw_only=True)
+    cache: Path = field(kw_only=True)
+    """Kept between sessions; only trusted baselines write here."""
+    facts: DeviceFacts = field(kw_only=True)
+    zygote: Zygote = field(kw_only=True)
+    arena: Arena = field(init=False)
+    ring: Ring = field(init=False)
+    keyed: bool = field(init=False)
+    """Whether contents can be redrawn with a key."""
+    _state: list[list[Any]] = field(init=False)
+    _arguments: list[Any] = field(init=False)
+    _places: list[TensorAt] = field(init=False)
+    _started: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        layout = Layout()
+        init_places: list[TensorAt] = []
+        init = self.reference.init_arguments()
+        self._arguments = place_all(init, layout, init_places)
+        self._state = []
+        places: list[TensorAt] = []
+        for name, tensor in self.case.state:
+            self._state.append([name, place_all(tensor, layout, places)])
+        self._places = places
+        other = self.reference.draw_inputs(int.from_bytes(os.urandom(3), "little"))
+        self.ring = Ring([self.case.arguments, other], layout, self.sizes.slots)
+        self.arena = Arena(layout.size)
+        for where, tensor in zip(init_places, tensors_of(init), strict=True):
+            self.arena.put(tensor, where)
+        self.keyed = self.ring.prepare(self.arena)
+        for slot in range(self.ring.slots):
+            self.ring.put(self.arena, slot, self.case.arguments)
+
+    def redraw_whole(self, slot: int) -> None:
+        """Fill a slot from the Problem's own generator."""
+        self.ring.put(self.arena, slot, self.reference.draw_inputs(int.from_bytes(os.urandom(4), "little")))
+
+    def close(self) -> None:
+        """End the zygote and give the arena back."""
+        self.zygote.close()
+        os.close(self.arena.fd)
+
+    def candidate(self, candidate: Candidate, name: str, case: Case | None = None) -> Program:
+        """Start a worker and build the candidate in it; raises `Failure`."""
+        builds = self.scratch / "builds" / candidate.hash
+        builds.mkdir(parents=True, exist_ok=True)
+        environment = {variable: str(builds) for variable in self.setup.cache_variables}
+        program = self._spawn(name, environment, writable=[builds], readable=[], hidden=[Path(self.reference.path)])
+        try:
+            program.wait_ready()
+            seconds = self._build(program, candidate.source, CANDIDATE_FILE, "ModelNew", case or self.case)
+            program.build_s = seconds
+        except BaseException:
+            program.__exit__()
+            raise
+        return program
+
+    def baseline(self, name: str, *, compiled: bool) -> Program:
+        """Start a trusted worker with the reference; a compiled one answers `build` later, see `Program.take`."""
+        inductor = self.cache / "inductor" / hashlib.sha256(self.reference.text.encode()).hexdigest()[:16]
+        inductor.mkdir(parents=True, exist_ok=True)
+        environment = {"TORCHINDUCTOR_CACHE_DIR": str(inductor), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+        folder = Path(self.reference.path).parent
+        program = self._spawn(name, environment, writable=[inductor], readable=[folder], hidden=[])
+        try:
+            program.wait_ready()
+            request = self._build_request(self.reference.text, "reference.py", "Model", self.case)
+            request["path"] = [str(folder)]
+            if compiled:
+                program.send("build", BUILD_S, **{**request, "compile": True, "warm": [self.ring.tagged[0]]})
+            else:
+                program.ask("build", BUILD_S, **request)
+        except BaseException:
+            program.__exit__()
+            raise
+        return program
+
+    def write_state(self, case: Case) -> None:
+        """Put a case's weights where workers copy theirs from."""
+        for where, (_, tensor) in zip(self._places, case.state, strict=True):
+            self.arena.put(tensor, where)
+
+    def load(self, program: Program, case: Case) -> list[str]:
+        """Give a worker a case's weights; answers the names that it has no place for."""
+        self.write_state(case)
+        answer = program.ask("load", BUILD_S, state=self._state)
+        unmatched = answer.get("unmatched")
+        return [str(name) for name in unmatched] if isinstance(unmatched, list) else []
+
+    def bind(self, program: Program) -> None:
+        """Make the ring's tensors in a worker, outside of any timed window."""
+        program.ask("bind", BUILD_S, slots=self.ring.tagged)
+
+    def _build(self, program: Program, source: str, file: str, name: str, case: Case) -> float:
+        start = time.monotonic()
+        program.phase = Phase.BUILD
+        program.ask("build", BUILD_S, **self._build_request(source, file, name, case))
+        program.phase = Phase.RUN
+        return time.monotonic() - start
+
+    def _build_request(self, source: str, file: str, name: str, case: Case) -> dict[str, Any]:
+        return {
+            "source": source, "file": file, "class": name, "seed": case.seed, "path": [],
+            "arguments": self._arguments, "compile": False, "warm": [],
+        }  # fmt: skip
+
+    def _spawn(
+        self, name: str, environment: Mapping[str, str], *, writable: list[Path], readable: list[Path], hidden: list[Path]
+    ) -> Program:
+        self._started += 1
+        scratch = self.scratch / f"worker{self._started}"
+        scratch.mkdir()
+        data = self.arena.size + 2 * self.sizes.warm + BUILD_BYTES
+        confinement = Confinement(
+            readable=tuple(str(path) for path in (*self.setup.readable, *readable)),
+            writable=tuple(str(path) for path in writable),
+            hidden=tuple(str(path) for path in hidden),
+            scratch=str(scratch),
+            scratch_bytes=SCRATCH_BYTES,
+            data_bytes=data,
+        )
+        settings = {
+            "warm_bytes": self.sizes.warm,
+            "environment": {**environment, "HOME": str(scratch), "TMPDIR": str(scratch)},
+            "threads": self.facts.cores or torch.get_num_threads(),
+            "device": self.facts.kind,
+            "scratch": str(scratch),
+        }
+        process = self.zygote.spawn(settings, confinement, self.arena.fd)
+        return Program(name, process, copies=self.facts.kind != "cpu")
