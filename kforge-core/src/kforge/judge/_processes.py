@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import time
 from collections.abc import Container, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -95,6 +96,18 @@ def kill_tree(pid: int, descriptor: int) -> None:
             with suppress(OSError):
                 os.kill(child, signal.SIGKILL)
     _send(descriptor, signal.SIGKILL)
+
+
+def kill_below(pid: int) -> None:
+    """Kill all that lives below a process, and what is forked or adopted meanwhile."""
+    for _ in range(_ROUNDS):
+        below = living(descendants(pid))
+        if not below:
+            return
+        for child in below:
+            with suppress(OSError):
+                os.kill(child, signal.SIGKILL)
+        time.sleep(0.005)
 
 
 def kill_all(pids: Iterable[int]) -> None:

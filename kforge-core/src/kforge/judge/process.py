@@ -164,6 +164,16 @@ class WorkerProcess:
         return _processes.adopted(keeper().pids())
 
 
+def become_subreaper() -> None:
+    """Make this process the parent of workers, whose parents end before they start."""
+    _linux.become_subreaper()
+
+
+def end_all() -> None:
+    """Kill every process below this one, zygotes and workers included; for the judge's own end, from any thread."""
+    _processes.kill_below(os.getpid())
+
+
 def _exit(status: int) -> Exit:
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)

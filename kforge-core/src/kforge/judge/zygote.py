@@ -1,185 +1,182 @@
-"""The zygote, ``python -m kforge.judge.zygote FD``: imports what workers need, once, and forks them on request.
+"""A zygote, ``python -m kforge.judge.zygote FD``, and the judge's side of it.
 
-Its control socket (SOCK_SEQPACKET) carries one JSON object a packet, with descriptors on the way in. The judge's side
-is `kforge.judge.spawner`. See docs/adr/0001 for the processes.
+The judge starts it with a clean environment and has it fork workers; what runs in it is in `kforge.judge._zygote`.
 """
 
 from __future__ import annotations
 
-import gc
-import importlib
 import json
 import os
-import select
 import signal
 import socket
+import subprocess
 import sys
-import traceback
-from collections.abc import Callable, Sequence
-from typing import Any, Final, NoReturn
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
 
-from kforge.judge import _linux, isolation
-from kforge.judge.isolation import Confinement, Reasons
+from kforge.errors import HarnessError
+from kforge.judge import _linux, _zygote
+from kforge.judge.isolation import Confinement
+from kforge.judge.process import WorkerProcess
+from kforge.records import Isolation, Layer
 
-PACKET: Final = 60_000
-"""Most bytes of one packet."""
-DESCRIPTORS: Final = ("channel", "arena", "output", "start")
-"""What comes with a request to spawn, in this order."""
-FAILED_STATUS: Final = 70
-"""Exit status of a worker that failed before the candidate could reach it."""
-
-Serve = Callable[[socket.socket, int, dict[str, Any], Sequence[dict[str, Any]]], None]
-Packet = dict[str, Any]
-
-
-def send(sock: socket.socket, packet: Packet, descriptors: Sequence[int] = ()) -> None:
-    """Send one packet; raises OSError, also for one that is too long."""
-    socket.send_fds(sock, [json.dumps(packet).encode()], list(descriptors))
-
-
-def receive(sock: socket.socket) -> tuple[Packet | None, list[int]]:
-    """Wait for one packet and its descriptors; None at the end of the other side."""
-    data, descriptors, _, _ = socket.recv_fds(sock, PACKET, len(DESCRIPTORS))
-    return (json.loads(data) if data else None), descriptors
-
-
-def main(control: socket.socket) -> None:
-    """Serve the judge until it closes its end."""
-    parent = os.getppid()
-    _linux.die_with_parent()
-    settings, _ = receive(control)
-    if settings is None or os.getppid() != parent:
-        return
-    try:
-        serve = _prepare(settings)
-    except Exception:  # noqa: BLE001 - an import may raise anything, and the judge tells the person
-        send(control, {"failed": traceback.format_exc()[-PACKET // 2 :]})
-        return
-    send(control, {"ready": True, "warnings": _warnings()})
-    while True:
-        request, descriptors = receive(control)
-        if request is None:
-            return
-        send(control, _spawn(control, serve, request, descriptors))
+INHERITED: Final = ("PATH", "LD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "CC", "CXX")
+"""All that comes from the person's environment: where programs and libraries lie, and what compilers to use."""
+FIXED: Final = {
+    "LANG": "C.UTF-8",
+    "LC_ALL": "C.UTF-8",
+    # One thread in the zygote: numpy's library starts its own at import otherwise, and forks would inherit its locks.
+    "OPENBLAS_NUM_THREADS": "1",
+    # Huge pages on the heap: far fewer page faults, and less luck for each process.
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+_START_S: Final = 120.0
+"""Seconds for the imports of a zygote."""
+_SPAWN_S: Final = 20.0
+"""Seconds from the request to a confined worker."""
 
 
-def _prepare(settings: Packet) -> Serve:
-    sys.path[:] = settings["path"]
-    for name in settings["imports"]:
-        importlib.import_module(name)
-    module, _, function = settings["serve"].partition(":")
-    serve: Serve = getattr(importlib.import_module(module), function)
-    # Else the first collection in a worker would copy every page that holds an object.
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    return serve
+class Zygote:
+    """One zygote process. Start it from a thread that lives as long: its end would end the zygote and all workers."""
 
+    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket, warnings: tuple[str, ...]) -> None:
+        self._process = process
+        self._control = control
+        self.warnings = warnings
+        """What may make its workers hang, such as threads that an import started."""
 
-def _warnings() -> list[str]:
-    threads = len(os.listdir("/proc/self/task"))  # noqa: PTH208 - names only
-    if threads == 1:
-        return []
-    return [f"{threads} threads after the imports: locks that they hold stay locked in every worker"]
+    @classmethod
+    def start(
+        cls,
+        environment: Mapping[str, str] | None = None,
+        imports: Iterable[str] = ("torch",),
+        path: Sequence[str] | None = None,
+        scratch: Path | None = None,
+        *,
+        serve: str = "kforge.judge.worker:serve",
+    ) -> Zygote:
+        """Start one and wait for its imports.
 
-
-def _spawn(control: socket.socket, serve: Serve, request: Packet, descriptors: list[int]) -> Packet:
-    """Fork the middle process, wait for its end, and give the worker's pid and the layers used so far."""
-    reader, writer = os.pipe()
-    middle = os.fork()
-    if middle == 0:
-        _guarded(lambda: _middle(control, serve, request, descriptors, (reader, writer)))
-    os.close(writer)
-    for descriptor in descriptors:
-        os.close(descriptor)
-    with os.fdopen(reader, "rb") as pipe:
-        report = pipe.read()
-    _, status = os.waitpid(middle, 0)
-    if not report:
-        return {"failed": f"the process between zygote and worker ended with wait status {status}"}
-    answer: Packet = json.loads(report)
-    return answer
-
-
-def _guarded(action: Callable[[], None]) -> NoReturn:
-    """Do what a forked process does; it never returns into its parent's code."""
-    status = 0
-    try:
-        action()
-    except BaseException:  # noqa: BLE001 - the text goes to whoever reads the output; nothing may unwind further
-        status = FAILED_STATUS
-        os.write(2, traceback.format_exc().encode("utf-8", "replace"))
-    finally:
-        os._exit(status)
-
-
-def _middle(
-    control: socket.socket, serve: Serve, request: Packet, descriptors: list[int], pipe: tuple[int, int]
-) -> None:
-    channel, arena, output, start = descriptors
-    reader, writer = pipe
-    control.close()
-    os.close(reader)
-    try:
-        os.setsid()
-        isolation.reset_signals()
-        isolation.offer_to_oom_killer()
-        confinement = Confinement.from_json(request["confinement"])
-        reasons = isolation.leave(confinement)
-        worker = os.fork()
-    except Exception:
-        os.write(writer, json.dumps({"failed": traceback.format_exc()[-2000:]}).encode())
-        raise
-    if worker == 0:
-        os.close(writer)
-        _guarded(lambda: _worker(serve, request, (channel, arena, output, start), confinement, reasons))
-    os.write(writer, json.dumps({"pid": worker}).encode())
-
-
-def _worker(
-    serve: Serve,
-    request: Packet,
-    descriptors: tuple[int, int, int, int],
-    confinement: Confinement,
-    reasons: Reasons,
-) -> None:
-    """Become the worker: wait for the judge's go, die with it, confine, serve."""
-    channel, arena, start = _standard_streams(descriptors)
-    with socket.socket(fileno=start) as gate:
-        if gate.recv(1) != b"g":
-            return
-        _linux.die_with_parent()
-        if select.select([gate], [], [], 0)[0]:
-            return  # the judge ended before it was the parent to die with
-        os.setsid()
+        ``environment`` is what a compiler needs on top of the clean one; ``path`` is ``sys.path``, by default this
+        process's; ``scratch`` a folder for what imports write. Raises `HarnessError` when an import fails.
+        """
+        _linux.become_subreaper()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        clean = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        clean |= {} if scratch is None else {"HOME": str(scratch), "TMPDIR": str(scratch)}
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-B", "-u", "-m", "kforge.judge.zygote", str(theirs.fileno())],
+                env={**clean, **FIXED, **(environment or {})},
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                cwd="/",
+            )
+        started = cls(process, ours, ())
+        folders = [folder for folder in (sys.path if path is None else path) if folder.startswith("/")]
         try:
-            if reasons["pid namespace"] is not None:
-                _linux.become_subreaper()
-            reasons = isolation.confine(confinement, reasons)
-        except Exception:
-            gate.send(json.dumps({"failed": traceback.format_exc()[-2000:]}).encode())
+            answer = started._ask({"path": folders, "imports": list(imports), "serve": serve}, (), _START_S)
+        except BaseException:
+            started.close()
             raise
-        # Nothing of the candidate runs before these have left.
-        layers = [{"name": x.name, "used": x.used, "reason": x.reason} for x in isolation.isolation(reasons).layers]
-        os.environ.update(HOME=confinement.scratch, TMPDIR=confinement.scratch, PWD=confinement.scratch)
-        gate.send(json.dumps({"layers": layers}).encode())
-    serve(socket.socket(fileno=channel), arena, request["settings"], layers)
+        started.warnings = tuple(answer["warnings"])
+        return started
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def spawn(
+        self,
+        settings: Mapping[str, Any],
+        confinement: Confinement,
+        arena_fd: int,
+        *,
+        memory_bytes: int | None = None,
+    ) -> WorkerProcess:
+        """Fork a worker, confined and ready to serve.
+
+        ``memory_bytes`` is the anonymous memory that it and its children may hold; by default its ``data_bytes``.
+        Raises `HarnessError` when it cannot be started.
+        """
+        ours, channel = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        gate, start = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        reader, writer = os.pipe2(os.O_CLOEXEC)
+        request = {"settings": dict(settings), "confinement": confinement.to_json()}
+        worker = None
+        try:
+            try:
+                answer = self._ask(request, (channel.fileno(), arena_fd, writer, start.fileno()), _SPAWN_S)
+            finally:
+                channel.close()
+                start.close()
+                os.close(writer)
+            worker = WorkerProcess(answer["pid"], ours, reader, memory_bytes=memory_bytes or confinement.data_bytes)
+            worker.layers = _release(gate)
+        except BaseException as error:
+            if worker is None:
+                ours.close()
+                os.close(reader)
+            else:
+                worker.kill()
+                if isinstance(error, HarnessError):
+                    error.message += "\n" + worker.output_tail()
+            raise
+        finally:
+            gate.close()
+        return worker
+
+    def close(self) -> None:
+        """End it; its workers go on, and are the judge's to kill."""
+        self._control.close()
+        self._process.kill()
+        self._process.wait()
+
+    def __enter__(self) -> Zygote:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _ask(self, packet: _zygote.Packet, descriptors: Sequence[int], seconds: float) -> _zygote.Packet:
+        self._control.settimeout(seconds)
+        try:
+            _zygote.send(self._control, packet, descriptors)
+            answer, _ = _zygote.receive(self._control)
+        except TimeoutError:
+            raise HarnessError(f"the zygote did not answer within {seconds:g} s") from None
+        except OSError as error:
+            raise HarnessError(f"the zygote cannot be reached: {error}") from None
+        if answer is None:
+            raise HarnessError("the zygote ended")
+        if "failed" in answer:
+            raise HarnessError(f"the zygote failed:\n{answer['failed']}")
+        return answer
 
 
-def _standard_streams(descriptors: tuple[int, int, int, int]) -> tuple[int, int, int]:
-    """Put the output pipe on 1 and 2 and nothing on 0, close all that a worker has no use for; give the others."""
-    high = [os.dup2(descriptor, 200 + place, inheritable=False) for place, descriptor in enumerate(descriptors)]
-    nothing = os.open("/dev/null", os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.dup2(high[2], 1)
-    os.dup2(high[2], 2)
-    moved = [os.dup2(descriptor, 3 + place, inheritable=False) for place, descriptor in enumerate(high)]
-    os.close(moved[2])
-    os.closerange(3 + len(moved), os.sysconf("SC_OPEN_MAX"))
-    return moved[0], moved[1], moved[3]
+def _release(gate: socket.socket) -> Isolation:
+    """Let the worker go on, now that this process is its parent, and wait until it is confined."""
+    gate.settimeout(_SPAWN_S)
+    try:
+        gate.send(b"g")
+        data = gate.recv(_zygote.PACKET)
+    except OSError as error:
+        raise HarnessError(f"a worker did not start: {error}") from None
+    if not data:
+        raise HarnessError("a worker ended before it was confined")
+    answer = json.loads(data)
+    if "failed" in answer:
+        raise HarnessError(f"a worker could not be confined:\n{answer['failed']}")
+    return Isolation(tuple(Layer(x["name"], used=x["used"], reason=x["reason"]) for x in answer["layers"]))
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the judge's to handle
     with socket.socket(fileno=int(sys.argv[1])) as judge:
-        main(judge)
+        _zygote.main(judge)
