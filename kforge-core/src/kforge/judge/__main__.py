@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from kforge.errors import CannotJudgeError, HarnessError, KforgeError
-from kforge.judge.process import end_all
+from kforge.judge import _processes
+from kforge.judge._keeper import keeper
 from kforge.judge.protocol import CLIENT_LIMIT, Channel, ChannelClosed
 from kforge.judge.session import Options, Session
 from kforge.plan.trace import Untraceable
@@ -98,7 +99,7 @@ def watch(descriptor: int, scratch: Path) -> None:
         poll = select.poll()
         poll.register(descriptor, select.POLLRDHUP)
         poll.poll()
-        end_all()
+        _processes.kill_all(keeper().pids())
         shutil.rmtree(scratch, ignore_errors=True)
         os._exit(0)
 

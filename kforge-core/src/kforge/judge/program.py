@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from kforge.judge.process import NotStopped, Unreadable, WorkerProcess
 from kforge.judge.protocol import Channel, ChannelClosed, ChannelTimeout, Message, ProtocolError
 from kforge.judge.values import DTYPES, TensorAt, decode, leaves, read_tensor
-from kforge.records import Finding, Isolation, Layer, Phase, Status
+from kforge.records import Finding, Isolation, Phase, Status
 
 FREEZE_S: Final = 2.0
 """Deadline for a stop to be confirmed, seconds."""
@@ -64,11 +64,8 @@ class Program:
 
     def wait_ready(self) -> None:
         """Take the first frame, sent before any hostile text reaches the worker."""
-        first = self._guarded(lambda: self._channel.receive(30.0), 30.0)
-        self.base = int(first["base"])
-        self.isolation = Isolation(
-            tuple(Layer(item["name"], used=bool(item["used"]), reason=item.get("reason")) for item in first["layers"])
-        )
+        self.base = int(self._guarded(lambda: self._channel.receive(30.0), 30.0)["base"])
+        self.isolation = self.process.layers
 
     def ask(self, op: str, timeout: float, **fields: object) -> Message:
         """Send a request and give its answer; raises `Failure` for an error, a crash or a missed deadline."""

@@ -18,12 +18,11 @@ from kforge.interfaces import Compiler, Verifier
 from kforge.judge.compare import compare_case
 from kforge.judge.expected import Case, Oracle, map_tensors, state_of
 from kforge.judge.measure import Measurer
-from kforge.judge.process import become_subreaper
 from kforge.judge.program import Failure, Program
 from kforge.judge.reference import Reference, load_reference
 from kforge.judge.values import leaves
 from kforge.judge.workshop import Sizes, Workshop, available_memory
-from kforge.judge.zygote import Zygote
+from kforge.judge.spawner import Zygote
 from kforge.manager import Manager, load
 from kforge.plan.graph import Graph
 from kforge.plan.trace import Untraceable, trace
@@ -80,10 +79,9 @@ class Session:
     def open(self, path: Path) -> ProblemFacts:
         """Read the Problem, run its reference, and start what candidates need; raises `KforgeError`."""
         target = self.options.target
-        become_subreaper()
         # Without a limit an allocation succeeds and the kernel ends this process when the pages are touched.
         limit = int(0.85 * available_memory())
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.getrlimit(resource.RLIMIT_DATA)[1]))
         provided = self._plugins.compiler(target)
         self._compiler = provided.record.build()
         require(target)
@@ -94,7 +92,7 @@ class Session:
         self.tell("prepare", f"preparing {target.language}")
         setup = self._compiler.prepare(self.options.cache / target.language)
         source = read_problem(path)
-        zygote = Zygote.start(environment=dict(setup.environment), imports=setup.imports, scratch=self.options.scratch)
+        zygote = Zygote.start(dict(setup.environment), ("torch", *setup.imports))
         try:
             self.tell("reference", f"running the reference of {source.name}")
             self._reference = load_reference(source)
@@ -118,7 +116,7 @@ class Session:
         return self._facts(source.name, str(path), source.text)
 
     def _prepare_cases(self) -> None:
-        self._oracle = Oracle(self._reference, self.options.precision)
+        self._oracle = Oracle(self._reference, self.options.precision or self._reference.precision)
         first = self._oracle.case()
         started = time.monotonic()
         self._oracle.check_deterministic(first)

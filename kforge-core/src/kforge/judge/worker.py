@@ -35,11 +35,11 @@ MAX_LOG: Final = 2**20
 CANDIDATE_FILE: Final = "candidate.py"
 
 
-def serve(sock: socket.socket, arena_fd: int, settings: Mapping[str, Any], layers: Sequence[Mapping[str, Any]]) -> None:
+def serve(sock: socket.socket, arena_fd: int, settings: Mapping[str, Any], layers: object) -> None:
     """Answer the judge's requests until it closes its end."""
     worker = Worker(arena_fd, settings)
     channel = Channel(sock)
-    channel.send({"ready": True, "base": worker.base, "layers": list(layers)})
+    channel.send({"ready": True, "base": worker.base})
     while True:
         request = channel.receive()
         channel.send(worker.answer(request))
@@ -247,9 +247,3 @@ def describe(error: BaseException) -> dict[str, Any]:
         "log": str(log)[:MAX_LOG] if isinstance(log, str) else "",
     }
 
-
-def prepare() -> None:
-    """What the zygote does once before it forks: collect garbage here, so that no child pays for it."""
-    gc.collect()
-    gc.freeze()
-    gc.disable()

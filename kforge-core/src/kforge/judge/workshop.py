@@ -22,9 +22,9 @@ from kforge.judge.isolation import Confinement
 from kforge.judge.program import Program
 from kforge.judge.race import BATCH_S
 from kforge.judge.reference import Reference
-from kforge.judge.values import TensorAt
+from kforge.judge.values import TensorAt, encode
 from kforge.judge.worker import CANDIDATE_FILE
-from kforge.judge.zygote import Zygote
+from kforge.judge.spawner import Zygote
 from kforge.records import Candidate, DeviceFacts, Phase
 
 FAST_BYTES_S: Final = 30e9
@@ -98,15 +98,14 @@ class Workshop:
     keyed: bool = field(init=False)
     """Whether contents can be redrawn with a key."""
     _state: list[list[Any]] = field(init=False)
-    _arguments: list[Any] = field(init=False)
+    _init_places: list[TensorAt] = field(init=False)
     _places: list[TensorAt] = field(init=False)
     _started: int = 0
 
     def __attrs_post_init__(self) -> None:
         layout = Layout()
-        init_places: list[TensorAt] = []
-        init = self.reference.init_arguments()
-        self._arguments = place_all(init, layout, init_places)
+        self._init_places: list[TensorAt] = []
+        place_all(self.reference.init_arguments(self.case.seed), layout, self._init_places)
         self._state = []
         places: list[TensorAt] = []
         for name, tensor in self.case.state:
@@ -115,8 +114,6 @@ class Workshop:
         other = self.reference.draw_inputs(int.from_bytes(os.urandom(3), "little"))
         self.ring = Ring([self.case.arguments, other], layout, self.sizes.slots)
         self.arena = Arena(layout.size)
-        for where, tensor in zip(init_places, tensors_of(init), strict=True):
-            self.arena.put(tensor, where)
         self.keyed = self.ring.prepare(self.arena)
         for slot in range(self.ring.slots):
             self.ring.put(self.arena, slot, self.case.arguments)
@@ -135,7 +132,7 @@ class Workshop:
         builds = self.scratch / "builds" / candidate.hash
         builds.mkdir(parents=True, exist_ok=True)
         environment = {variable: str(builds) for variable in self.setup.cache_variables}
-        program = self._spawn(name, environment, writable=[builds], readable=[], hidden=[Path(self.reference.path)])
+        program = self._spawn(name, environment, writable=[builds], readable=[], hidden=[self.reference.source.path])
         try:
             program.wait_ready()
             seconds = self._build(program, candidate.source, CANDIDATE_FILE, "ModelNew", case or self.case)
@@ -147,14 +144,14 @@ class Workshop:
 
     def baseline(self, name: str, *, compiled: bool) -> Program:
         """Start a trusted worker with the reference; a compiled one answers `build` later, see `Program.take`."""
-        inductor = self.cache / "inductor" / hashlib.sha256(self.reference.text.encode()).hexdigest()[:16]
+        inductor = self.cache / "inductor" / hashlib.sha256(self.reference.source.text.encode()).hexdigest()[:16]
         inductor.mkdir(parents=True, exist_ok=True)
         environment = {"TORCHINDUCTOR_CACHE_DIR": str(inductor), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-        folder = Path(self.reference.path).parent
+        folder = self.reference.source.path.parent
         program = self._spawn(name, environment, writable=[inductor], readable=[folder], hidden=[])
         try:
             program.wait_ready()
-            request = self._build_request(self.reference.text, "reference.py", "Model", self.case)
+            request = self._build_request(self.reference.source.text, "reference.py", "Model", self.case)
             request["path"] = [str(folder)]
             if compiled:
                 program.send("build", BUILD_S, **{**request, "compile": True, "warm": [self.ring.tagged[0]]})
@@ -188,10 +185,18 @@ class Workshop:
         program.phase = Phase.RUN
         return time.monotonic() - start
 
+    def _constructor_arguments(self, case: Case) -> list[Any]:
+        """Put a case's constructor arguments into the arena; gives them as a tagged value."""
+        init = self.reference.init_arguments(case.seed)
+        for where, tensor in zip(self._init_places, tensors_of(init), strict=True):
+            self.arena.put(tensor, where)
+        places = iter(self._init_places)
+        return encode(init, lambda _: next(places))
+
     def _build_request(self, source: str, file: str, name: str, case: Case) -> dict[str, Any]:
         return {
             "source": source, "file": file, "class": name, "seed": case.seed, "path": [],
-            "arguments": self._arguments, "compile": False, "warm": [],
+            "arguments": self._constructor_arguments(case), "compile": False, "warm": [],
         }  # fmt: skip
 
     def _spawn(
@@ -212,9 +217,10 @@ class Workshop:
         settings = {
             "warm_bytes": self.sizes.warm,
             "environment": {**environment, "HOME": str(scratch), "TMPDIR": str(scratch)},
-            "threads": self.facts.cores or torch.get_num_threads(),
+            "threads": torch.get_num_threads(),
             "device": self.facts.kind,
             "scratch": str(scratch),
         }
-        process = self.zygote.spawn(settings, confinement, self.arena.fd)
+        memory = 2 * self.sizes.warm + BUILD_BYTES
+        process = self.zygote.spawn(settings, confinement, self.arena.fd, memory_bytes=memory)
         return Program(name, process, copies=self.facts.kind != "cpu")
