@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from kforge_xpu.errors import SyclBuildError, SyclError, SyclLaunchError, SyclUnavailable
 
+__version__ = "0.1.0"
+
 if TYPE_CHECKING:
     from kforge_xpu.module import SyclModule
 
