@@ -153,6 +153,7 @@ ACTIVATIONS: dict[str, Lowering] = {
     "hardsigmoid": _hardsigmoid,
     "hardswish": _hardswish,
     "leaky_relu": _leaky_relu,
+    "prelu": _prelu,
     "_prelu_kernel": _prelu,
     "elu": _elu,
     "celu": _celu,

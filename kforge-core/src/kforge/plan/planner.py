@@ -323,12 +323,23 @@ class _Writer:
         tensors = {}
         for argument, reference in references.items():
             inner = self.planner.value(reference).shape
-            spread: Views = () if inner == value.shape else ((View("expand", value.shape), reference),)
+            spread = _spread(node, argument, inner, value.shape, reference)
             tensors[argument] = self._typed(reference, (*spread, *views), depth + 1)
         self.builder.hint = name
         if _base(node) not in ("_to_copy", "clone", "lift_fresh_copy"):
             self.operations.append(_base(node))
         return _ALL[_base(node)](Scope(self.builder, node, tensors, value.dtype))
+
+
+def _spread(node: Node, argument: str, inner: tuple[int, ...], shape: tuple[int, ...], source: str) -> Views:
+    """Give the renamings that broadcast an operand to the shape of the result."""
+    if inner == shape:
+        return ()
+    spread = (View("expand", shape), source)
+    if _base(node) == "prelu" and argument == "weight" and len(shape) > 1:
+        # Unlike any other operand, this one lies along the second dimension.
+        return (View("reshape", (*inner, *(1 for _ in shape[2:]))), source), spread
+    return (spread,)
 
 
 def _permute(order: tuple[int, ...]) -> View:
