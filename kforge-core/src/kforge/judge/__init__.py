@@ -1,1 +1,1 @@
-"""The judge: trusted processes that hold the reference, the answers and the clock, and the worker that holds neither."""
+"""The judge: trusted processes that hold reference, answers and clock, and the worker that holds none of them."""

@@ -15,10 +15,9 @@ from typing import Any
 
 from kforge.errors import CannotJudgeError, HarnessError, KforgeError
 from kforge.judge import _processes
-from kforge.judge._keeper import keeper
 from kforge.judge.protocol import CLIENT_LIMIT, Channel, ChannelClosed
 from kforge.judge.session import Options, Session
-from kforge.plan.trace import Untraceable
+from kforge.plan.graph import Untraceable
 from kforge.records import Candidate, Precision, Target
 from kforge.serialize import from_plain, to_plain
 
@@ -99,7 +98,7 @@ def watch(descriptor: int, scratch: Path) -> None:
         poll = select.poll()
         poll.register(descriptor, select.POLLRDHUP)
         poll.poll()
-        _processes.kill_all(keeper().pids())
+        _processes.kill_below(os.getpid())
         shutil.rmtree(scratch, ignore_errors=True)
         os._exit(0)
 

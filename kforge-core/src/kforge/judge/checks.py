@@ -6,12 +6,12 @@ float64 values, with floors from the dtype:
 - one element: 10 M + e u n^0.5 (abs(r) + s)
 - the root mean square of any block of 4096 elements: 4 B + b u n^0.5 rms(r)
 
-M is the reference's largest error, B its largest block error, u the unit roundoff of the precision, e = 16 and b = 4 for
-float32 and float64 (elementary functions are right to a few units), e = 4 and b = 2 for 16-bit types (they are computed in
-float32 and rounded once), r the expected value
-and n the longest reduction in the reference (1 where there is none): a sum of n terms in any order has a rounding error that
-grows as n^0.5 u (Higham and Mary, SIAM J. Sci. Comput. 41 (2019), A2815). s is rms(r) where n > 1, since cancellation in a
-sum is relative to its terms and not to its result, and 0 where n = 1.
+M is the reference's largest error, B its largest block error, u the unit roundoff of the precision, r the expected
+value. e = 16 and b = 4 for float32 and float64 (elementary functions are right to a few units), e = 4 and b = 2 for
+16-bit types (they are computed in float32 and rounded once). n is the longest reduction in the reference (1 where there
+is none): a sum of n terms in any order has a rounding error that grows as n^0.5 u (Higham and Mary, SIAM J. Sci. Comput.
+41 (2019), A2815). s is rms(r) where n > 1, since cancellation in a sum is relative to its terms and not to its result;
+else 0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Final
 import torch
 from attrs import define, field, frozen
 
-from kforge.judge.values import Leaf, Other, TensorAt, structure
+from kforge.judge.values import Other, TensorAt, structure
 from kforge.records import Finding, Phase
 
 BLOCK: Final = 4096
@@ -161,7 +161,9 @@ class _Worst:
         self.expected, self.got, self.allowed = float(right[place]), float(mine[place]), float(allowed[place])
 
 
-def compare_tensor(path: str, expected: Expected, got: torch.Tensor, phase: Phase, *, slack: float = 1.0) -> Finding | None:
+def compare_tensor(
+    path: str, expected: Expected, got: torch.Tensor, phase: Phase, *, slack: float = 1.0
+) -> Finding | None:
     """Compare elements; shapes and dtypes are equal already. ``slack`` widens the budget for inexact expectations."""
     parts = 2 if got.is_complex() else 1
     worst = _Worst()
@@ -189,11 +191,12 @@ def compare_tensor(path: str, expected: Expected, got: torch.Tensor, phase: Phas
     )  # fmt: skip
 
 
-def compare_shape(path: str, expected: object, got: Leaf, phase: Phase) -> Finding | None:
+def compare_shape(path: str, expected: object, got: object, phase: Phase) -> Finding | None:
     """Compare what kind of value came: structure, exact type, shape, dtype, device; scalars by value."""
 
     def finding(check: str, message: str, right: object, mine: object) -> Finding:
-        return Finding(check, phase=phase, message=f"{path}: {message}", output=path, expected=str(right), got=str(mine))
+        text = f"{path}: {message}"
+        return Finding(check, phase=phase, message=text, output=path, expected=str(right), got=str(mine))
 
     if not isinstance(expected, Expected):
         return _compare_scalar(path, expected, got, phase)
@@ -201,7 +204,8 @@ def compare_shape(path: str, expected: object, got: Leaf, phase: Phase) -> Findi
         return finding("structure", f"{_kind(got)} came, a tensor is expected", "tensor", _kind(got))
     shape = tuple(expected.values.shape)
     if got.type_name != "torch.Tensor":
-        return finding("type", f"a {got.type_name} came, exactly torch.Tensor is expected", "torch.Tensor", got.type_name)
+        message = f"a {got.type_name} came, exactly torch.Tensor is expected"
+        return finding("type", message, "torch.Tensor", got.type_name)
     if got.shape != shape:
         return finding("shape", f"shape {got.shape} came, {shape} is expected", shape, got.shape)
     if got.dtype != expected.dtype:
@@ -228,6 +232,6 @@ def _compare_scalar(path: str, expected: object, got: object, phase: Phase) -> F
     if close:
         return None
     return Finding(
-        "values", phase=phase, message=f"{path} is {got!r}, expected {expected!r}", output=path, expected=repr(expected),
-        got=repr(got),
+        "values", phase=phase, message=f"{path} is {got!r}, expected {expected!r}", output=path,
+        expected=repr(expected), got=repr(got),
     )  # fmt: skip

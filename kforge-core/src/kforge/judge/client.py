@@ -99,7 +99,8 @@ class JudgeClient:
         try:
             self._scratch = Path(tempfile.mkdtemp(prefix="kforge-"))
         except OSError as error:
-            raise HarnessError(f"no scratch folder can be made: {error}", hint="set TMPDIR to a folder with space") from None
+            hint = "set TMPDIR to a folder with space"
+            raise HarnessError(f"no scratch folder can be made: {error}", hint=hint) from None
         mine, its = socket.socketpair()
         environment = {name: value for name, value in os.environ.items() if name in KEPT_VARIABLES}
         environment |= {"PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1"}

@@ -18,7 +18,9 @@ POISONS: Final = (0x80, 0x55, 0x01)
 """Bytes for fresh memory, complemented by the C library: a huge, a negative and a not-a-number pattern in turn."""
 
 
-def compare_case(workshop: Workshop, program: Program, case: Case, phase: Phase, *, number: int, limit_s: float) -> None:
+def compare_case(
+    workshop: Workshop, program: Program, case: Case, phase: Phase, *, number: int, limit_s: float
+) -> None:
     """Call the candidate once on a case and compare everything; raises `Failure`."""
     workshop.ring.put(workshop.arena, 0, case.arguments)
     program.phase = Phase.RUN if phase is Phase.COMPARE else phase
@@ -34,7 +36,7 @@ def compare_case(workshop: Workshop, program: Program, case: Case, phase: Phase,
     program.freeze()
 
 
-def compare_output(program: Program, expected: Any, output: Any, phase: Phase) -> None:  # noqa: ANN401 - trees of any kind
+def compare_output(program: Program, expected: Any, output: Any, phase: Phase) -> None:
     """Compare an output's structure, kinds and elements; raises `Failure`."""
     if _skeleton(expected) != _skeleton(output):
         message = f"output: {structure(output)} came, {structure(_shapes(expected))} is expected"
@@ -50,7 +52,7 @@ def compare_output(program: Program, expected: Any, output: Any, phase: Phase) -
             raise Failure(Status.WRONG, finding)
 
 
-def _skeleton(value: Any) -> Any:  # noqa: ANN401 - a tree of any kind
+def _skeleton(value: Any) -> Any:
     match value:
         case list() | tuple():
             return (isinstance(value, list), tuple(_skeleton(item) for item in value))
@@ -59,7 +61,7 @@ def _skeleton(value: Any) -> Any:  # noqa: ANN401 - a tree of any kind
     return None
 
 
-def _shapes(value: Any) -> Any:  # noqa: ANN401 - a tree of any kind
+def _shapes(value: Any) -> Any:
     match value:
         case list() | tuple():
             return type(value)(_shapes(item) for item in value)
@@ -76,7 +78,7 @@ def _compare_inputs(workshop: Workshop, program: Program, phase: Phase) -> None:
         length = where.span * itemsize(where.dtype)
         buffer = torch.empty(length, dtype=torch.uint8)
         if length:
-            program.read(program.base + where.at, memoryview(buffer.numpy()))
+            program.read(program.base + where.at, buffer.numpy().data)
         if not torch.equal(buffer, torch.from_numpy(workshop.arena.flat(where))):
             raise Failure(Status.WRONG, Finding(
                 "inputs_unchanged", phase=phase, output=f"input {number}",

@@ -44,7 +44,7 @@ class Case:
     """Buffers by name, after the call."""
 
 
-def map_tensors(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:  # noqa: ANN401 - a tree of any kind
+def map_tensors(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
     """Rebuild a nested value with each tensor changed."""
     match value:
         case torch.Tensor():
@@ -87,10 +87,10 @@ class Reductions(TorchDispatchMode):
     _NAMES: Final = ("sum", "mean", "var", "std", "norm", "logsumexp", "prod", "pool", "dot", "addcdiv")
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call] # torch leaves it without types
         self.longest = 1
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401 - torch's own signature
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         try:
             self.longest = max(self.longest, self._length(func.overloadpacket.__name__, args, result))
@@ -132,7 +132,7 @@ class Oracle:
         self.reduction = 1
 
     def case(self) -> Case:
-        """Draw one case and compute what is expected; raises `CannotJudgeError` where the reference allows no verdict."""
+        """Draw one case and compute what is expected; raises `CannotJudgeError` where no verdict is possible."""
         reference = self._reference
         seed, inputs_seed = secrets.randbelow(2**31), secrets.randbelow(2**31)
         arguments = reference.draw_inputs(inputs_seed)
@@ -146,7 +146,11 @@ class Oracle:
             )
         outputs = iter([leaf for _, leaf in leaves(exact)])
         output = _zip_leaves(declared, lambda leaf: self._expect(next(outputs), leaf))
-        buffers = {name: self._expect(exact_buffers[name], tensor) for name, tensor in declared_buffers.items()}
+        buffers = {}
+        for name, tensor in declared_buffers.items():
+            expected = self._expect(exact_buffers[name], tensor)
+            assert isinstance(expected, Expected)
+            buffers[name] = expected
         return Case(seed, inputs_seed=inputs_seed, arguments=arguments, state=state, output=output, buffers=buffers)
 
     def _declared(self, seed: int, arguments: Arguments) -> tuple[Any, dict[str, torch.Tensor]]:
@@ -236,7 +240,7 @@ def _like(low: object, natural: object) -> object:
     return low
 
 
-def _zip_leaves(value: Any, change: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - a tree of any kind
+def _zip_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
     match value:
         case list():
             return [_zip_leaves(item, change) for item in value]

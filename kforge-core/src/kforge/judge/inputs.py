@@ -1,9 +1,9 @@
 """Inputs: drawn from the Problem's own generator, laid out in the arena, redrawn between timed batches.
 
 Redrawing must be cheap and must leave no content that a candidate could have seen: a slot gets one of several masters,
-rotated by a secret offset, with one secret key XORed into every mantissa, so each value stays in its binade and keeps its
-sign. Tensors whose values have a meaning beyond their size (zeros, whole numbers, infinities, integers, booleans) are
-copied from a master as they are.
+rotated by a secret offset, with one secret key XORed into every mantissa, so each value stays in its binade and keeps
+its sign. Tensors whose values have a meaning beyond their size (zeros, whole numbers, infinities, integers, booleans)
+are copied from a master as they are.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ class Ring:
         """Copy the masters' bits; gives False where no tensor can be redrawn with a key."""
         per_tensor = list(zip(*(tensors_of(drawn) for drawn in self._drawn), strict=True))
         for where, masters in zip(self._places[0], per_tensor, strict=True):
-            mantissa, kind = None, np.uint8
+            mantissa: int | None = None
+            kind: Any = np.uint8
             if all(is_plain_noise(master) for master in masters):
                 mantissa, kind = _MANTISSA[masters[0].dtype]
             bits = []

@@ -62,7 +62,7 @@ class Measurer:
         """The layers that workers of this session have."""
         return self._compiled_isolation
 
-    _compiled_isolation: Isolation = Isolation(())
+    _compiled_isolation: Isolation = field(factory=lambda: Isolation(()))
 
     def start_compiled(self) -> None:
         """Start torch.compile's worker; it builds while candidates are built and compared."""
@@ -147,7 +147,7 @@ class Measurer:
         if EAGER in ratios and COMPILED in ratios:
             self._eager_loses = baseline == COMPILED
         if COMPILED in ratios:
-            notes.append("torch.compile's worker stayed the same for all pairs: the luck of its process is not averaged")
+            notes.append("torch.compile's worker stayed for all pairs: the luck of its process is not averaged")
         width = ratios[baseline].interval.half_width
         if width > UNSTABLE:
             notes.append(

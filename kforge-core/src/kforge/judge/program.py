@@ -79,7 +79,7 @@ class Program:
 
     def take(self, timeout: float) -> Message:
         """Give the answer to the request sent last."""
-        answer = self._guarded(lambda: self._channel.receive(timeout), timeout)
+        answer: Message = self._guarded(lambda: self._channel.receive(timeout), timeout)
         error = answer.get("error")
         if error is not None:
             raise self._raised(error if isinstance(error, dict) else {})
@@ -145,11 +145,11 @@ class Program:
             outputs.append(value)
         return outputs
 
-    def decoded(self, tagged: object) -> Any:  # noqa: ANN401 - a tree of any kind
+    def decoded(self, tagged: object) -> Any:
         """Read a tagged value of the worker."""
         return self._decoded(lambda: decode(tagged))
 
-    def _decoded(self, read: Any) -> Any:  # noqa: ANN401 - a tree of any kind
+    def _decoded(self, read: Any) -> Any:
         try:
             return read()
         except ProtocolError as error:
@@ -164,7 +164,7 @@ class Program:
             raise self._failure(Status.WRONG, "structure", message)
         buffer = torch.empty(where.span, dtype=dtype)
         if length:
-            self.read(where.at, memoryview(buffer.view(torch.uint8).numpy()))
+            self.read(where.at, buffer.view(torch.uint8).numpy().data)
         return buffer.as_strided(where.shape, where.stride).contiguous()
 
     def read(self, address: int, buffer: memoryview) -> None:
@@ -179,7 +179,7 @@ class Program:
         dtype = DTYPES[where.dtype]
         count = min(count, where.numel - start)
         tile = torch.empty(count, dtype=dtype)
-        buffer = memoryview(tile.view(torch.uint8).numpy())
+        buffer = tile.view(torch.uint8).numpy().data
         if where.span == where.numel and _contiguous(where):
             self.read(where.at + start * dtype.itemsize, buffer)
             return tile
@@ -194,7 +194,7 @@ class Program:
         message = f"the judge cannot read what the candidate says is its output: {error}"
         return self._failure(Status.REJECTED, "unreadable", message)
 
-    def _guarded(self, action: Any, timeout: float) -> Any:  # noqa: ANN401 - whatever the action gives
+    def _guarded(self, action: Any, timeout: float) -> Any:
         try:
             return action()
         except ChannelTimeout:

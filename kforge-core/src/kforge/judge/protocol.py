@@ -22,11 +22,11 @@ class ChannelError(Exception):
     """The other side did not keep to the protocol, or is gone."""
 
 
-class ChannelClosed(ChannelError):
+class ChannelClosed(ChannelError):  # noqa: N818 - a state of the channel
     """The other side closed its end or died."""
 
 
-class ChannelTimeout(ChannelError):
+class ChannelTimeout(ChannelError):  # noqa: N818 - as above
     """The deadline passed."""
 
 

@@ -1,8 +1,8 @@
 """Timing: batches of several programs in turn, on the same contents, under the judge's clock.
 
-Per round: contents are redrawn while all are stopped; each program runs its batch on slots of the same random order; its
-last output's tiles are copied inside the clock; tiles of the last and of sampled outputs are compared with those of the
-first baseline; inputs are checked in the worker's own mapping.
+Per round: contents are redrawn while all are stopped; each program runs its batch on slots of the same random order;
+its last output's tiles are copied inside the clock; tiles of the last and of sampled outputs are compared with those of
+a baseline; inputs are checked in the worker's own mapping.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from kforge.judge.arena import Arena, itemsize
 from kforge.judge.checks import Expected, compare_shape, compare_tensor
 from kforge.judge.inputs import Ring
 from kforge.judge.program import Failure, Program
+from kforge.judge.protocol import Message
 from kforge.judge.values import TensorAt, leaves
 from kforge.records import Finding, Phase, Status
 
@@ -89,7 +90,7 @@ class Race:
             lane.program.freeze()
 
     def _batch(self, lane: Lane, slots: Sequence[int], tiles: Sequence[int], *, counted: bool) -> None:
-        message = {"op": "batch", "slots": slots}
+        message: Message = {"op": "batch", "slots": slots}
         if lane.program.copies:
             message["arguments"] = {str(slot): self.ring.tagged[slot] for slot in slots}
         lane.window_s, lane.outputs = lane.program.window(message, tiles, self.call_limit_s * lane.calls)

@@ -9,23 +9,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import torch
 from attrs import define, field, frozen
 
 from kforge.device import facts as device_facts
 from kforge.device import require
-from kforge.errors import CannotJudgeError, HarnessError, MissingError
+from kforge.errors import HarnessError, MissingError
 from kforge.interfaces import Compiler, Verifier
+from kforge.judge.arena import itemsize
+from kforge.judge.checks import Expected
 from kforge.judge.compare import compare_case
-from kforge.judge.expected import Case, Oracle, map_tensors, state_of
+from kforge.judge.expected import Case, Oracle, map_tensors
 from kforge.judge.measure import Measurer
 from kforge.judge.program import Failure, Program
 from kforge.judge.reference import Reference, load_reference
 from kforge.judge.values import leaves
 from kforge.judge.workshop import Sizes, Workshop, available_memory
-from kforge.judge.spawner import Zygote
+from kforge.judge.zygote import Zygote
 from kforge.manager import Manager, load
-from kforge.plan.graph import Graph
-from kforge.plan.trace import Untraceable, trace
+from kforge.plan.graph import Graph, Untraceable
+from kforge.plan.trace import trace
 from kforge.problems.source import read_problem
 from kforge.records import (
     Build,
@@ -137,11 +140,12 @@ class Session:
         first = self._cases[0]
         module = self._reference.construct(first.seed)
         parameters = [_tensor_facts(name, parameter) for name, parameter in module.named_parameters()]
-        inputs = [_tensor_facts(where, leaf) for where, leaf in leaves(first.arguments, "input") if _is_tensor(leaf)]
+        given = leaves(first.arguments, "input")
+        inputs = [_tensor_facts(where, leaf) for where, leaf in given if isinstance(leaf, torch.Tensor)]
         outputs = [
             TensorFacts(where, shape=tuple(leaf.values.shape), stride=tuple(leaf.values.stride()), dtype=leaf.dtype)
             for where, leaf in leaves(first.output)
-            if hasattr(leaf, "budget")
+            if isinstance(leaf, Expected)
         ]
         workshop = self._open()
         return ProblemFacts(
@@ -153,8 +157,6 @@ class Session:
     def trace(self) -> Graph | Untraceable:
         """Give the reference as a plain graph, or why it cannot be given."""
         case = self._cases[0]
-        import torch
-
         with torch.no_grad():
             return trace(self._reference.construct(case.seed), map_tensors(case.arguments, torch.clone))
 
@@ -172,13 +174,11 @@ class Session:
         try:
             self._check_source(candidate, findings)
             build = self._compare(candidate, findings)
-            measurement, against = self._measurer.measure(candidate, best, lambda program: self._recheck(program))
+            measurement, against = self._measurer.measure(candidate, best, self._recheck)
             status = Status.CORRECT
         except Failure as failure:
-            if failure.program not in ("candidate", "best"):
-                raise HarnessError(f"the {failure.program} worker failed: {failure.finding.message}") from None
-            if failure.program == "best":
-                raise HarnessError(f"the best candidate failed when it was timed again: {failure.finding.message}") from None
+            if failure.program != "candidate":
+                raise HarnessError(f"the worker of {failure.program} failed: {failure.finding.message}") from None
             status = failure.status
             findings.insert(0, self._explained(failure.finding, candidate))
             if status is Status.BUILD_FAILED and build is None:
@@ -200,8 +200,9 @@ class Session:
         if finding.phase is not Phase.BUILD or finding.diagnostics or not finding.text:
             return finding
         diagnostics: tuple[Diagnostic, ...] = self._compiler.explain(finding.text, candidate.source)
+        text = finding.text[-8000:]
         return Finding(
-            finding.check, phase=finding.phase, message=finding.message, diagnostics=diagnostics, text=finding.text[-8000:]
+            finding.check, phase=finding.phase, message=finding.message, diagnostics=diagnostics, text=text
         )
 
     def _compare(self, candidate: Candidate, findings: list[Finding]) -> Build:
@@ -259,20 +260,12 @@ def _parameters(names: list[str]) -> Finding:
     )  # fmt: skip
 
 
-def _is_tensor(value: object) -> bool:
-    return hasattr(value, "stride")
-
-
-def _tensor_facts(name: str, tensor: Any) -> TensorFacts:  # noqa: ANN401 - a tensor; torch stays a detail here
+def _tensor_facts(name: str, tensor: Any) -> TensorFacts:
     return TensorFacts(
         name, shape=tuple(tensor.shape), stride=tuple(tensor.stride()), dtype=str(tensor.dtype).removeprefix("torch.")
     )
 
 
-def _bytes_of(output: Any) -> int:  # noqa: ANN401 - a tree of any kind
-    from kforge.judge.arena import itemsize
+def _bytes_of(output: Any) -> int:
+    return sum(leaf.values.numel() * itemsize(leaf.dtype) for _, leaf in leaves(output) if isinstance(leaf, Expected))
 
-    return sum(leaf.values.numel() * itemsize(leaf.dtype) for _, leaf in leaves(output) if hasattr(leaf, "budget"))
-
-
-__all__ = ["CannotJudgeError", "Options", "Session"]

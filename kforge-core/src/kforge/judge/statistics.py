@@ -17,8 +17,8 @@ UNSTABLE: Final = 0.05
 def ratio(opponent: str, processes: Sequence[Sequence[float]]) -> Ratio:
     """Give the median of paired ratios with a 95 % bootstrap interval.
 
-    ``processes`` holds, for each pair of processes, the ratios of its rounds. Processes are drawn with replacement, then
-    rounds within each: the luck of a process is larger than the luck of a batch.
+    ``processes`` holds, for each pair of processes, the ratios of its rounds. Processes are drawn with replacement,
+    then rounds within each: the luck of a process is larger than the luck of a batch.
     """
     everything = np.concatenate([np.asarray(rounds) for rounds in processes])
     generator = np.random.default_rng(0)

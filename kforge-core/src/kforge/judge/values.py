@@ -65,9 +65,6 @@ class Other:
     type_name: str
 
 
-Leaf = TensorAt | Other | bool | int | float | complex | str | torch.dtype | None
-Path = str
-
 
 def encode(value: object, tensor: Callable[[torch.Tensor], TensorAt]) -> list[Any]:
     """Tag a value; ``tensor`` says where a tensor lies."""
@@ -99,7 +96,7 @@ def encode(value: object, tensor: Callable[[torch.Tensor], TensorAt]) -> list[An
     return ["other", f"{type(value).__module__}.{type(value).__qualname__}"]
 
 
-def decode(tagged: object, tensor: Callable[[TensorAt], Any] = lambda where: where) -> Any:  # noqa: ANN401 - a tree of any kind
+def decode(tagged: object, tensor: Callable[[TensorAt], Any] = lambda where: where) -> Any:
     """Read a tagged value, hostile or not; raises `ProtocolError` for what is none."""
     return _Decoder(tensor).value(tagged, 0)
 
@@ -109,7 +106,7 @@ class _Decoder:
         self._tensor = tensor
         self._left = MAX_VALUES
 
-    def value(self, tagged: object, depth: int) -> Any:  # noqa: ANN401 - a tree of any kind
+    def value(self, tagged: object, depth: int) -> Any:
         self._left -= 1
         if depth > MAX_DEPTH or self._left < 0:
             raise ProtocolError("a value that is too deep or too large")
@@ -155,7 +152,8 @@ class _Decoder:
 def read_tensor(parts: object) -> TensorAt:
     """Read where a tensor lies; every number is checked, since a worker may claim anything."""
     match parts:
-        case [int() as at, list() | tuple() as shape, list() | tuple() as stride, str() as dtype, str() as device, str() as name]:
+        case [int() as at, list() | tuple() as shape, list() | tuple() as stride, str() as dtype, *rest]:
+            device, name = (*map(str, rest), "", "")[:2]
             sizes = (*shape, *stride, at)
             ok = (
                 len(shape) == len(stride) <= MAX_RANK
@@ -171,7 +169,7 @@ def read_tensor(parts: object) -> TensorAt:
     raise ProtocolError("a broken tensor")
 
 
-def leaves(value: object, path: Path = "output") -> Iterator[tuple[Path, Leaf]]:
+def leaves(value: object, path: str = "output") -> Iterator[tuple[str, Any]]:
     """Walk a decoded value: each leaf with its path, such as ``output[0]['mean']``."""
     match value:
         case list() | tuple():
@@ -181,7 +179,7 @@ def leaves(value: object, path: Path = "output") -> Iterator[tuple[Path, Leaf]]:
             for key, item in value.items():
                 yield from leaves(item, f"{path}[{key!r}]")
         case _:
-            yield path, value  # type: ignore[misc] # every other value is a leaf by construction
+            yield path, value
 
 
 def structure(value: object) -> str:

@@ -35,7 +35,7 @@ MAX_LOG: Final = 2**20
 CANDIDATE_FILE: Final = "candidate.py"
 
 
-def serve(sock: socket.socket, arena_fd: int, settings: Mapping[str, Any], layers: object) -> None:
+def serve(sock: socket.socket, arena_fd: int, settings: Mapping[str, Any], _layers: object) -> None:
     """Answer the judge's requests until it closes its end."""
     worker = Worker(arena_fd, settings)
     channel = Channel(sock)
@@ -153,7 +153,7 @@ class Worker:
             self._refresh(request)
         with torch.no_grad():
             for slot in request["slots"]:
-                outputs.append(module(*slots[slot]))  # noqa: PERF401 - a failure must leave what was made
+                outputs.append(module(*slots[slot]))
         said: list[Any] = []
         last: tuple[Any, ...] | None = None
         for output in outputs[len(outputs) - len(request["slots"]) :]:
@@ -167,7 +167,7 @@ class Worker:
         return {"outputs": said}
 
     def _refresh(self, request: Message) -> None:
-        """Copy the arena's present contents to a device that cannot share it; inside the timed window, on both sides."""
+        """Copy the arena's contents to a device that cannot share it; inside the timed window, on both sides."""
         for slot in set(request["slots"]):
             self._slots[slot] = decode(request["arguments"][str(slot)], self._tensor)
 
@@ -229,7 +229,7 @@ def seed_all(seed: int) -> None:
     """Seed every generator that a constructor may draw from."""
     torch.manual_seed(seed)
     random.seed(seed)
-    np.random.seed(seed % 2**32)  # noqa: NPY002 - references draw from the legacy generator
+    np.random.seed(seed % 2**32)
 
 
 def describe(error: BaseException) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from kforge.judge.race import BATCH_S
 from kforge.judge.reference import Reference
 from kforge.judge.values import TensorAt, encode
 from kforge.judge.worker import CANDIDATE_FILE
-from kforge.judge.spawner import Zygote
+from kforge.judge.zygote import Zygote
 from kforge.records import Candidate, DeviceFacts, Phase
 
 FAST_BYTES_S: Final = 30e9
@@ -66,7 +66,8 @@ class Sizes:
         available = available_memory()
         if needed > 0.9 * available:
             raise CannotJudgeError(
-                f"judging this Problem takes about {needed / 2**30:.1f} GiB of memory, {available / 2**30:.1f} GiB are free",
+                f"judging this Problem takes about {needed / 2**30:.1f} GiB of memory, "
+                f"{available / 2**30:.1f} GiB are free",
                 hint="make the Problem's inputs smaller, or free memory",
             )
 
@@ -200,8 +201,9 @@ class Workshop:
         }  # fmt: skip
 
     def _spawn(
-        self, name: str, environment: Mapping[str, str], *, writable: list[Path], readable: list[Path], hidden: list[Path]
-    ) -> Program:
+        self, name: str, environment: Mapping[str, str], *, writable: list[Path], readable: list[Path],
+        hidden: list[Path],
+    ) -> Program:  # fmt: skip
         self._started += 1
         scratch = self.scratch / f"worker{self._started}"
         scratch.mkdir()
