@@ -91,7 +91,7 @@ class SyclCompiler:
 
     def example(self) -> str:
         """Give a worked candidate: softmax over the rows of a matrix."""
-        return _packaged("example.py")
+        return _packaged("example.py.txt")
 
 
 def _packaged(name: str) -> str:
