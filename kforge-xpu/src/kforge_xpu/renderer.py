@@ -13,7 +13,7 @@ from kforge_xpu.templates.dialect import DIALECT, HELPERS, STORAGE
 from kforge_xpu.templates.module import ModuleText
 from kforge_xpu.templates.pointwise import PointwiseText
 
-_GROUPS = (512, 256, 1024, 128, 64)
+_GROUPS = (512, 256, 1024, 2048, 128, 4096, 64)
 _VECTORS = (1, 4, 2, 8, 16)
 _WIDEST = 64
 """Bytes of the widest block that one work-item loads at once."""
@@ -25,7 +25,6 @@ _HEAD = """\
 namespace this_work_item = sycl::ext::oneapi::this_work_item;
 namespace syclex = sycl::ext::oneapi::experimental;
 """
-_MARK = 'extern "C" SYCL_EXT_ONEAPI_FUNCTION_PROPERTY((syclex::nd_range_kernel<{rank}>))'
 
 
 class SyclRenderer:
@@ -43,11 +42,15 @@ class SyclRenderer:
         return tuple(dict.fromkeys(reasons))
 
     def space(self, plan: Plan, facts: DeviceFacts) -> tuple[Axis, ...]:
-        """Give work-group sizes (work-items) and vector widths (elements a work-item)."""
+        """Give work-group sizes (work-items) and vector widths (elements a work-item).
+
+        A CPU has one width only: its compiler makes vectors of neighbouring work-items, and blocks come in its way
+        (measured: 2 to 20 times slower).
+        """
         limit = facts.max_group_size or max(_GROUPS)
         groups = tuple(size for size in _GROUPS if size <= limit) or (limit,)
         axes = [Axis("work_group", values=groups)]
-        if plan.kernels and any(_may_vectorise(kernel) for kernel in plan.kernels):
+        if facts.kind != "cpu" and any(_may_vectorise(kernel) for kernel in plan.kernels):
             dtypes = [load.dtype for kernel in plan.kernels for load in kernel.loads]
             dtypes += [store.dtype for kernel in plan.kernels for store in kernel.stores]
             largest = max(_SIZES.get(dtype, 8) for dtype in dtypes)
@@ -64,18 +67,13 @@ class SyclRenderer:
         bodies = [kernel.text() for kernel in kernels]
         body = "\n".join(bodies)
         helpers = [text for name, text in HELPERS.items() if f"{name}(" in body]
-        for rank in (1, 2):
-            body = body.replace(f"KERNEL_{rank}D\n", _MARK.format(rank=rank) + "\n")
         source = "\n".join([_HEAD, *helpers, body])
         return ModuleText(plan, kernels, source, flexible).text()
 
 
 def _may_vectorise(kernel: Pointwise) -> bool:
-    """Say whether neighbours along the last dimension are neighbours, or one element, in every tensor."""
-    along = PointwiseText(kernel, 64, 1, flexible=False)
-    return (along.flat or along.by_rows) and all(
-        not load.strides or load.strides[-1] in (0, 1) for load in kernel.loads
-    )
+    """Say whether neighbours are neighbours, or one element, in every tensor."""
+    return len(kernel.shape) <= 1 and all(load.strides in ((), (0,), (1,)) for load in kernel.loads)
 
 
 def _is_flexible(plan: Plan) -> bool:

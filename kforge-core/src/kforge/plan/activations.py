@@ -52,9 +52,8 @@ def _gelu(scope: Scope) -> Operand:
         # x/2 (1 + tanh u) is x / (1 + exp(-2 u)).
         power = scope.emit("exp", scope.emit("mul", bent, scope.constant(-2 * math.sqrt(2 / math.pi))))
         return scope.emit("div", x, scope.emit("add", power, scope.constant(1)))
-    # erfc keeps the digits that 1 + erf loses for negative arguments.
-    tail = scope.emit("erfc", scope.emit("mul", x, scope.constant(-math.sqrt(0.5))))
-    return scope.emit("mul", scope.emit("mul", x, scope.constant(0.5)), tail)
+    bell = scope.emit("erf", scope.emit("mul", x, scope.constant(math.sqrt(0.5))))
+    return scope.emit("mul", scope.emit("mul", x, scope.constant(0.5)), scope.emit("add", bell, scope.constant(1)))
 
 
 def _hardtanh(scope: Scope) -> Operand:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import math
-
 from attrs import frozen
 
 from kforge.plan.c_printer import Printer
 from kforge.plan.plan import Load, Pointwise
 from kforge.plan.scalar import compute_dtype
+from kforge.plan.views import contiguous
 from kforge_xpu.templates.dialect import DIALECT, STORAGE
 
-_NARROW = 32
-"""Rows shorter than this are not worth a dimension of work-items; their index is divided instead."""
 _INT_LIMIT = 2**31 - 2**20
 """Sizes up to here are counted in int; the rest is room for work-items beyond the end."""
 
 
+MARK = 'extern "C" SYCL_EXT_ONEAPI_FUNCTION_PROPERTY((syclex::nd_range_kernel<1>))'
+
+
 @frozen
 class Launch:
-    """How Python launches a kernel: sizes in the kernel's own order, and whether the element count is an argument."""
+    """How Python launches a kernel: its sizes as expressions, and whether the element count is an argument."""
 
     global_size: str
     local_size: str
@@ -40,11 +40,6 @@ class PointwiseText:
         """Whether one index walks through all tensors."""
         return len(self.kernel.shape) <= 1
 
-    @property
-    def by_rows(self) -> bool:
-        """Whether rows and columns are dimensions of the launch."""
-        return not self.flat and self.kernel.shape[-1] >= _NARROW
-
     def tensors(self) -> tuple[str, ...]:
         """Name the tensors in the order of the kernel's parameters."""
         return tuple(dict.fromkeys([load.tensor for load in self.kernel.loads])) + tuple(
@@ -54,15 +49,9 @@ class PointwiseText:
     def launch(self) -> Launch:
         """Give the sizes as Python expressions."""
         group, step = self.work_group, self.vector
-        if not self.by_rows:
-            if self.flexible:
-                return Launch(f"-(-count // {group * step}) * {group}", str(group), takes_count=True)
-            return Launch(str(-(-self.kernel.size // (group * step)) * group), str(group), takes_count=False)
-        rows, columns = math.prod(self.kernel.shape[:-1]), -(-self.kernel.shape[-1] // step)
-        wide = min(group, -(-columns // 16) * 16)
-        tall = max(1, min(group // wide, rows))
-        over = (-(-rows // tall) * tall, -(-columns // wide) * wide)
-        return Launch(str(over), str((tall, wide)), takes_count=False)
+        if self.flexible:
+            return Launch(f"-(-count // {group * step}) * {group}", str(group), takes_count=True)
+        return Launch(str(-(-self.kernel.size // (group * step)) * group), str(group), takes_count=False)
 
     def text(self) -> str:
         """Give the C++ text: the function of one element, and the kernel."""
@@ -93,29 +82,22 @@ class PointwiseText:
         parameters += [f"{STORAGE[store.dtype]}* {_pointer(store.tensor)}" for store in kernel.stores]
         if self.flexible:
             parameters.append("int64_t count")
-        rank = 2 if self.by_rows else 1
         head = f"void {kernel.name}({_wrapped(parameters, len(kernel.name) + 6)}) {{"
-        return "\n".join([f"KERNEL_{rank}D", head, *(f"  {line}" for line in self._body()), "}", ""])
+        return "\n".join([MARK, head, *(f"  {line}" for line in self._body()), "}", ""])
 
     def _body(self) -> list[str]:
         integer = self._integer()
-        if self.by_rows:
-            columns, rows = self.kernel.shape[-1], math.prod(self.kernel.shape[:-1])
-            lines = [
-                "const auto item = this_work_item::get_nd_item<2>();",
-                f"const {integer} row = item.get_global_id(0);",
-                f"const {integer} column = {integer}(item.get_global_id(1)){self._times()};",
-                f"if (row >= {rows} || column >= {columns}) return;",
-                *self._row_indices(),
-            ]
-            return lines + self._elements("column", str(columns))
         end = "count" if self.flexible else str(self.kernel.size)
         lines = [
             "const auto item = this_work_item::get_nd_item<1>();",
             f"const {integer} index = {integer}(item.get_global_id(0)){self._times()};",
             f"if (index >= {end}) return;",
         ]
-        return lines + (self._elements("index", end) if self.flat else self._divided())
+        if self.flat:
+            return lines + self._elements("index", end)
+        # Divisions by constants leave the CPU's compiler sure that neighbours write neighbours; with rows as a
+        # dimension of the launch it made no vectors, and a bias cost four times as much.
+        return [*lines, *self._divisions(), self._call("index")]
 
     def _times(self) -> str:
         return f" * {self.vector}" if self.vector > 1 else ""
@@ -144,7 +126,7 @@ class PointwiseText:
                 near.append(f"  {STORAGE[load.dtype]} block{number}[{step}];")
                 near.append(f"  __builtin_memcpy(block{number}, {place}, sizeof block{number});")
         for number, store in enumerate(stores):
-            place = f"{_pointer(store.tensor)} + {self._place(name)}"
+            place = f"{_pointer(store.tensor)} + {name}"
             near.append(f"  {STORAGE[store.dtype]} result{number}[{step}];")
             far.append(f"  __builtin_memcpy({place}, result{number}, sizeof result{number});")
         given = [
@@ -170,7 +152,7 @@ class PointwiseText:
 
     def _call(self, name: str) -> str:
         given = [self._loaded(load, name) for load in self.kernel.loads]
-        given += [f"{_pointer(store.tensor)}[{self._place(name)}]" for store in self.kernel.stores]
+        given += [f"{_pointer(store.tensor)}[{name}]" for store in self.kernel.stores]
         return f"{self.kernel.name}_element({', '.join(given)});"
 
     def _loaded(self, load: Load, name: str) -> str:
@@ -180,36 +162,22 @@ class PointwiseText:
         return f"float({text})" if load.dtype in ("float16", "bfloat16") else text
 
     def _address(self, load: Load, name: str) -> str:
-        names = [f"i{axis}" for axis in range(len(self.kernel.shape) - 1)] + [name]
-        if len(self.kernel.shape) == 2 and self.by_rows:
-            names[0] = "row"
-        return _sum(load.offset, list(zip(names, load.strides, strict=False)) if load.strides else [])
+        if self.flat:
+            return _sum(load.offset, [(name, load.strides[0])] if load.strides else [])
+        if load.strides == contiguous(self.kernel.shape):
+            return _sum(load.offset, [(name, 1)])
+        return _sum(load.offset, [(f"i{axis}", step) for axis, step in enumerate(load.strides)])
 
-    def _place(self, name: str) -> str:
-        return f"row * {self.kernel.shape[-1]} + {name}" if self.by_rows else name
-
-    def _row_indices(self) -> list[str]:
-        """Take the row's number apart into the indices of the leading dimensions."""
-        leading = self.kernel.shape[:-1]
-        return [] if len(leading) == 1 else _divisions("row", leading, self._integer())
-
-    def _divided(self) -> list[str]:
-        """Take the element's number apart into all indices."""
-        shape = self.kernel.shape
-        last = f"i{len(shape) - 1}"
-        lines = _divisions("index", shape, self._integer())
-        given = [self._loaded(load, last) for load in self.kernel.loads]
-        given += [f"{_pointer(store.tensor)}[index]" for store in self.kernel.stores]
-        return [*lines, f"{self.kernel.name}_element({', '.join(given)});"]
-
-
-def _divisions(name: str, shape: tuple[int, ...], integer: str) -> list[str]:
-    lines, step = [], math.prod(shape)
-    for axis, size in enumerate(shape):
-        step //= max(size, 1)
-        part = name if step == 1 else f"{name} / {step}"
-        lines.append(f"const {integer} i{axis} = {part if axis == 0 else f'{part} % {size}'};")
-    return lines
+    def _divisions(self) -> list[str]:
+        """Take the element's number apart into the indices that some load needs."""
+        shape, lines, step = self.kernel.shape, [], max(self.kernel.size, 1)
+        needed = [load.strides for load in self.kernel.loads if load.strides != contiguous(shape)]
+        for axis, size in enumerate(shape):
+            step //= max(size, 1)
+            part = "index" if step == 1 else f"index / {step}"
+            if any(strides[axis] for strides in needed):
+                lines.append(f"const {self._integer()} i{axis} = {part if axis == 0 else f'{part} % {size}'};")
+        return lines
 
 
 def _sum(offset: int, terms: list[tuple[str, int]]) -> str:
