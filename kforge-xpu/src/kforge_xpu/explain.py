@@ -131,7 +131,9 @@ class _Explanation:
             )
         excerpt = _source_line(one.excerpt)[:_LONGEST] or None if one.file is not None else None
         file = KERNEL_SOURCE if one.file is None or _in_kernel(one) else one.file[:_LONGEST]
-        return Diagnostic(message, file=file, line=one.line, column=one.column, severity=severity, excerpt=excerpt)
+        return Diagnostic(
+            message, file=file, line=one.line or None, column=one.column or None, severity=severity, excerpt=excerpt
+        )
 
 
 def _in_kernel(one: ClangDiagnostic) -> bool:
