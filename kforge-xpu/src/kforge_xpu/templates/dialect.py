@@ -100,7 +100,7 @@ DIALECT = Dialect(
         "round_float16": "float(sycl::half({0}))",
         "round_bfloat16": "float(sycl::ext::oneapi::bfloat16({0}))",
     },
-    reserved=frozenset(("sycl", "item", "index", "count", *(f"i{axis}" for axis in range(64)), *HELPERS)),
+    reserved=frozenset(("sycl", "item", "index", "first", "count", *(f"i{axis}" for axis in range(64)), *HELPERS)),
 )
 
 STORAGE = {

@@ -10,6 +10,10 @@ from kforge.plan.scalar import compute_dtype
 from kforge.plan.views import contiguous
 from kforge_xpu.templates.dialect import DIALECT, STORAGE
 
+_LEAST = 64
+"""Work-items that make a group worth its start ..."""
+_LANES = 16
+"""... and what their number is a multiple of."""
 _INT_LIMIT = 2**31 - 2**20
 """Sizes up to here are counted in int; the rest is room for work-items beyond the end."""
 
@@ -40,6 +44,20 @@ class PointwiseText:
         """Whether one index walks through all tensors."""
         return len(self.kernel.shape) <= 1
 
+    @property
+    def group(self) -> int:
+        """Work-items of a group: ``work_group``, or the largest part of a row up to it, so that no group spans two."""
+        if self.flat:
+            return self.work_group
+        row = self.kernel.shape[-1]
+        parts = (size for size in range(_LEAST, self.work_group + 1, _LANES) if row % size == 0)
+        return max(parts, default=self.work_group)
+
+    @property
+    def aligned(self) -> bool:
+        """Whether each group lies in one row."""
+        return not self.flat and self.kernel.shape[-1] % self.group == 0
+
     def tensors(self) -> tuple[str, ...]:
         """Name the tensors in the order of the kernel's parameters."""
         return tuple(dict.fromkeys([load.tensor for load in self.kernel.loads])) + tuple(
@@ -48,7 +66,7 @@ class PointwiseText:
 
     def launch(self) -> Launch:
         """Give the sizes as Python expressions."""
-        group, step = self.work_group, self.vector
+        group, step = self.group, self.vector
         if self.flexible:
             return Launch(f"-(-count // {group * step}) * {group}", str(group), takes_count=True)
         return Launch(str(-(-self.kernel.size // (group * step)) * group), str(group), takes_count=False)
@@ -95,8 +113,11 @@ class PointwiseText:
         ]
         if self.flat:
             return lines + self._elements("index", end)
-        # Divisions by constants leave the CPU's compiler sure that neighbours write neighbours; with rows as a
-        # dimension of the launch it made no vectors, and a bias cost four times as much.
+        # The index of what is written stays the work-item's own number: with rows as a dimension of the launch a CPU's
+        # compiler made no vectors, and a bias cost four times as much. Where a group lies in one row, all but the last
+        # index are the group's, so that reading along a row is seen to be contiguous too.
+        if self.aligned:
+            lines.append(f"const {integer} first = {integer}(item.get_group(0)) * {self.group};")
         return [*lines, *self._divisions(), self._call("index")]
 
     def _times(self) -> str:
@@ -172,11 +193,15 @@ class PointwiseText:
         """Take the element's number apart into the indices that some load needs."""
         shape, lines, step = self.kernel.shape, [], max(self.kernel.size, 1)
         needed = [load.strides for load in self.kernel.loads if load.strides != contiguous(shape)]
+        whole = "first" if self.aligned else "index"
         for axis, size in enumerate(shape):
             step //= max(size, 1)
-            part = "index" if step == 1 else f"index / {step}"
+            part = whole if step == 1 else f"{whole} / {step}"
+            part = part if axis == 0 else f"{part} % {size}"
+            if self.aligned and step == 1:
+                part = f"{part} + {self._integer()}(item.get_local_id(0))"
             if any(strides[axis] for strides in needed):
-                lines.append(f"const {self._integer()} i{axis} = {part if axis == 0 else f'{part} % {size}'};")
+                lines.append(f"const {self._integer()} i{axis} = {part};")
         return lines
 
 
