@@ -125,8 +125,7 @@ class Run:
         number = self._best_number()
         for attempt in self.attempts:
             if attempt.number == number:
-                confirmed = self.confirmed is not None and self.confirmed.number == number
-                return evolve(attempt, judgement=self.confirmed.judgement) if confirmed and self.confirmed else attempt
+                return attempt if self.confirmed is None else _confirmed(attempt, self.confirmed)
         return None
 
     def _best_number(self) -> int | None:
@@ -137,6 +136,14 @@ class Run:
         }:
             return self.finished.number
         return next((attempt.number for attempt in reversed(self.attempts) if attempt.kept), None)
+
+
+def _confirmed(attempt: Attempt, confirmed: Confirmed) -> Attempt:
+    if confirmed.number != attempt.number:
+        return attempt
+    # The confirmation may leave the timing to the first judgement.
+    measurement = confirmed.judgement.measurement or attempt.judgement.measurement
+    return evolve(attempt, judgement=evolve(confirmed.judgement, measurement=measurement))
 
 
 def view(run: str, events: Iterable[tuple[float, Event]]) -> Run | None:

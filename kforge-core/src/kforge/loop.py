@@ -53,7 +53,7 @@ class Judge(Protocol):
 
 
 @frozen
-class Plan:
+class Task:
     """What a run shall do."""
 
     problem: Path
@@ -95,7 +95,7 @@ class Loop:
 
     def __init__(
         self,
-        plan: Plan,
+        task: Task,
         *,
         judge: Judge,
         agent: Agent,
@@ -103,7 +103,7 @@ class Loop:
         store: Store,
         observer: Observer | None = None,
     ) -> None:
-        self._plan = plan
+        self._task = task
         self._judge = judge
         self._agent = agent
         self._renderer = renderer
@@ -118,17 +118,17 @@ class Loop:
         A Problem that cannot be read leaves no run behind. Later failures end the run as `failed` or `interrupted` in
         the store, and are raised.
         """
-        plan = self._plan
-        facts = self._judge.open(plan.problem)
+        task = self._task
+        facts = self._judge.open(task.problem)
         graph = self._judge.trace()
         self._run = self._store.start(
             RunStarted(
-                str(plan.problem.absolute()),
+                str(task.problem.absolute()),
                 source=facts.source,
-                target=plan.target,
-                agent=plan.agent,
-                options=plan.options,
-                versions=plan.versions,
+                target=task.target,
+                agent=task.agent,
+                options=task.options,
+                versions=task.versions,
             )
         )
         try:
@@ -144,10 +144,10 @@ class Loop:
         return self._store.run(self._run)
 
     def _passes(self, facts: ProblemFacts, graph: Graph) -> None:
-        for number in range(1, self._plan.passes + 1):
+        for number in range(1, self._task.passes + 1):
             kind = PassKind.FUNCTIONAL if self._best() is None else PassKind.OPTIMIZATION
             request = Request(
-                self._plan.target,
+                self._task.target,
                 pass_kind=kind,
                 pass_number=number,
                 problem=facts,
@@ -172,13 +172,13 @@ class Loop:
     def _candidate(self, number: int, kind: PassKind, proposal: Proposal) -> Candidate:
         best = self._best()
         origin = Origin(
-            self._plan.agent,
+            self._task.agent,
             parent=None if best is None else best.candidate.hash,
             pass_kind=kind,
             pass_number=number,
             parameters=proposal.parameters,
         )
-        return Candidate(proposal.source, target=self._plan.target, origin=origin)
+        return Candidate(proposal.source, target=self._task.target, origin=origin)
 
     def _pass(self, number: int, candidate: Candidate, note: str) -> None:
         best = self._best()
@@ -207,7 +207,7 @@ class Loop:
             judgement = self._judged(attempt.candidate, confirm=True)
             self._tell(Confirmed(attempt.number, judgement=judgement))
             if judgement.correct:
-                measurement = judgement.measurement
+                measurement = judgement.measurement or attempt.judgement.measurement
                 improved = measurement is not None and measurement.ratio.interval.low > 1
                 path = self._write(facts, attempt.candidate)
                 outcome = Outcome.IMPROVED if improved else Outcome.NO_FASTER
@@ -216,10 +216,10 @@ class Loop:
         self._tell(RunFinished(Outcome.NO_CORRECT))
 
     def _write(self, facts: ProblemFacts, candidate: Candidate) -> Path:
-        name = f"{Path(facts.path).stem}_{self._plan.target.language}.py"
+        name = f"{Path(facts.path).stem}_{self._task.target.language}.py"
         path = self._store.write(self._run, name, candidate.source)
-        if self._plan.output is not None:
-            return write_text(self._plan.output, candidate.source)
+        if self._task.output is not None:
+            return write_text(self._task.output, candidate.source)
         return path
 
     def _best(self) -> Attempt | None:

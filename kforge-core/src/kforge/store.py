@@ -242,7 +242,7 @@ def write_text(path: Path, text: str) -> Path:
 
 def _disk_error(path: Path, error: Exception) -> HarnessError:
     said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    hint = f"free some space or make the folder writable, or use another one: {HOME}=FOLDER"
+    hint = f"free some space, or make the folder writable; {HOME}=FOLDER keeps runs in another one"
     return HarnessError(f"{path} cannot be written or read: {said}", hint=hint)
 
 
