@@ -40,6 +40,7 @@ VIEWS: dict[str, Callable[[torch.Tensor], object]] = {
     "both ways round": lambda x: x[0] + x[0].reshape(4, 3).t(),
     "outer": lambda x: x.reshape(-1, 1) * x.reshape(1, -1),
     "chunks": lambda x: x[..., :2] * x[..., 2:].sigmoid(),
+    "splits": lambda x: [part.exp() + 1 for part in (*x.chunk(3, dim=-1), *x.split([1, 2], dim=1), *x.unbind(1))],
     "copies": lambda x: (x.clone(), x.transpose(1, 2).contiguous() + 1),
 }
 

@@ -98,7 +98,7 @@ class _Check:
                 continue
             seen.add(name)
             if name in producers:
-                reason = self._reason(producers[name], values)
+                reason = self._reason(producers[name], name, values)
                 if reason is not None:
                     found.append(Unplanned(f"{producers[name].op} ({name})", reason))
                 waiting += _references(producers[name]).values()
@@ -113,30 +113,29 @@ class _Check:
             return "a constant tensor too large to be written into the source; register it as a buffer"
         return None
 
-    def _reason(self, node: Node, values: dict[str, Value]) -> str | None:
-        result = node.results[0]
-        if result is None or (len(node.results) > 1 and _base(node) != "log_sigmoid_forward"):
-            return "several results"
+    def _reason(self, node: Node, name: str, values: dict[str, Value]) -> str | None:
         references = _references(node)
-        for name in (result.name, *references.values()):
-            if values[name].dtype not in DTYPES:
-                return f"dtype {values[name].dtype}"
+        for used in (name, *references.values()):
+            if values[used].dtype not in DTYPES:
+                return f"dtype {values[used].dtype}"
         source = references.get("self", references.get("input"))
-        if source is not None and view_of(node, values[source].shape, result.shape) is not None:
+        if source is not None and view_of(node, values[source].shape, name) is not None:
             return None
+        if len(node.results) > 1 and _base(node) != "log_sigmoid_forward":
+            return "several results"
         if _base(node) not in _ALL:
             return "no kernel kind computes it"
         builder = Builder(set())
         tensors = {
-            name: Typed(
-                builder.declare(name, compute_dtype(values[reference].dtype)),
+            argument: Typed(
+                builder.declare(argument, compute_dtype(values[reference].dtype)),
                 dtype=values[reference].dtype,
                 rank=len(values[reference].shape),
             )
-            for name, reference in references.items()
+            for argument, reference in references.items()
         }
         try:
-            _ALL[_base(node)](Scope(builder, node, tensors, result.dtype))
+            _ALL[_base(node)](Scope(builder, node, tensors, values[name].dtype))
         except (CannotLowerError, OverflowError, ValueError) as error:
             return str(error)
         return None
@@ -317,7 +316,7 @@ class _Writer:
         references = _references(node)
         source = references.get("self", references.get("input"))
         if source is not None:
-            view = view_of(node, self.planner.value(source).shape, value.shape)
+            view = view_of(node, self.planner.value(source).shape, name)
             if view is not None:
                 return self._typed(source, ((view, source), *views), depth + 1).operand
         tensors = {}

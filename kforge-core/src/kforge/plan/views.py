@@ -43,8 +43,12 @@ def is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     return all(size == 1 or have == want for size, have, want in zip(shape, strides, wanted, strict=True))
 
 
-def view_of(node: Node, shape: tuple[int, ...], result: tuple[int, ...]) -> View | None:
-    """Give the renaming that ``node`` applies to its tensor of ``shape``; None when it is another kind of operation."""
+def view_of(node: Node, shape: tuple[int, ...], which: str) -> View | None:
+    """Give the renaming that leads from the tensor of ``shape`` to the result ``which``; None where there is none."""
+    number, found = next(
+        (at, value) for at, value in enumerate(node.results) if value is not None and value.name == which
+    )
+    result = found.shape
     name = node.op.partition(".")[0]
     rank = len(shape)
     given = dict(node.arguments)
@@ -62,6 +66,12 @@ def view_of(node: Node, shape: tuple[int, ...], result: tuple[int, ...]) -> View
             return View("select", (axis, index % shape[axis]))
         case "slice":
             return _slice(given, shape)
+        case "split" | "split_with_sizes" | "chunk":
+            axis = _int(given["dim"]) % rank
+            start = sum(value.shape[axis] for value in node.results[:number] if value is not None)
+            return View("slice", (axis, start, result[axis], 1))
+        case "unbind":
+            return View("select", (_int(given["dim"]) % rank, number))
         case "alias" | "detach":
             return View("reshape", result)
         case _:
