@@ -115,9 +115,10 @@ class PointwiseText:
             return lines + self._elements("index", end)
         # The index of what is written stays the work-item's own number: with rows as a dimension of the launch a CPU's
         # compiler made no vectors, and a bias cost four times as much. Where a group lies in one row, all but the last
-        # index are the group's, so that reading along a row is seen to be contiguous too.
+        # index are the group's, so that reading along a row is seen to be contiguous too (in 64 bits only: a sum of two
+        # 32-bit numbers might overflow, and the compiler minds).
         if self.aligned:
-            lines.append(f"const {integer} first = {integer}(item.get_group(0)) * {self.group};")
+            lines.append(f"const int64_t first = int64_t(item.get_group(0)) * {self.group};")
         return [*lines, *self._divisions(), self._call("index")]
 
     def _times(self) -> str:
@@ -193,15 +194,15 @@ class PointwiseText:
         """Take the element's number apart into the indices that some load needs."""
         shape, lines, step = self.kernel.shape, [], max(self.kernel.size, 1)
         needed = [load.strides for load in self.kernel.loads if load.strides != contiguous(shape)]
-        whole = "first" if self.aligned else "index"
+        whole, integer = ("first", "int64_t") if self.aligned else ("index", self._integer())
         for axis, size in enumerate(shape):
             step //= max(size, 1)
             part = whole if step == 1 else f"{whole} / {step}"
             part = part if axis == 0 else f"{part} % {size}"
             if self.aligned and step == 1:
-                part = f"{part} + {self._integer()}(item.get_local_id(0))"
+                part = f"{part} + int64_t(item.get_local_id(0))"
             if any(strides[axis] for strides in needed):
-                lines.append(f"const {self._integer()} i{axis} = {part};")
+                lines.append(f"const {integer} i{axis} = {part};")
         return lines
 
 
