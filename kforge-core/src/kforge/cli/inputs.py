@@ -65,7 +65,7 @@ def candidate_file(path: Path) -> str:
     hint = "a candidate is a Python file that defines ModelNew"
     data = _read(path, "the candidate", hint, UsageError)
     try:
-        return data.decode("utf-8")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(f"the candidate {path} is not UTF-8 text (byte {error.start})", hint=hint) from error
 
