@@ -174,6 +174,18 @@ def test_state_follows_by_name() -> None:
     assert candidate.get_buffer("calls") == 2
 
 
+def test_arguments_may_have_any_name_and_numbers_are_fixed() -> None:
+    class Named(torch.nn.Module):
+        def forward(self, device: torch.Tensor, start: int, shape: torch.Tensor) -> torch.Tensor:
+            return device * 2 + start + shape
+
+    inputs = (torch.randn(40), 100, torch.randn(40))
+    candidate = rendered(plan_of(Named(), *inputs))
+    torch.testing.assert_close(candidate(*inputs), Named()(*inputs))
+    with pytest.raises(ValueError, match="fixed at 100"):
+        candidate(inputs[0], 101, inputs[2])
+
+
 def test_the_space_follows_device_and_types() -> None:
     plan = plan_of(Of(chain), torch.randn(100))
     small = SyclRenderer().space(plan, DeviceFacts("small", kind="xpu", max_group_size=256))

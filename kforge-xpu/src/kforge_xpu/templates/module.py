@@ -119,7 +119,7 @@ class ModuleText:
             for store in kernel.kernel.stores:
                 lines.append(self._allocation(self.plan.tensor(store.tensor).value))
             launch = kernel.launch()
-            given = [self._name(tensor) for tensor in kernel.tensors()] + (["count"] if launch.takes_count else [])
+            given = [self._name(tensor) for tensor in kernel.tensors()] + (["_count"] if launch.takes_count else [])
             sizes = f"{launch.global_size}, {launch.local_size}"
             lines.append(f"self._module.{kernel.kernel.name}({sizes}, {', '.join(given)})")
         for mutation in self.plan.graph.mutations:
@@ -132,12 +132,12 @@ class ModuleText:
         paths = {state.value.name: state for state in self._states()}
         inputs = self._read(Role.INPUT)
         if inputs:
-            lines.append(f"device = {inputs[0].value.name}.device")
+            lines.append(f"_device = {inputs[0].value.name}.device")
         elif self._states():
             first = self._states()[0]
-            lines.append(f"device = {_access(first.path, buffer=first in self.plan.graph.buffers)}.device")
+            lines.append(f"_device = {_access(first.path, buffer=first in self.plan.graph.buffers)}.device")
         else:
-            lines.append("device = torch.get_default_device()")
+            lines.append("_device = torch.get_default_device()")
         if self.flexible:
             return lines + self._flexible_sources([tensor.value.name for tensor in inputs])
         for tensor in self._read(Role.INPUT, Role.PARAMETER, Role.BUFFER):
@@ -146,23 +146,23 @@ class ModuleText:
             if tensor.role is not Role.INPUT:
                 held = _access(paths[value.name].path, buffer=tensor.role is Role.BUFFER)
             lines.append(f'{self._name(value.name)} = laid_out("{value.name}", {held}, {value.shape}, {value.stride})')
-        lines += [f"{self._name(t.value.name)} = self._{t.value.name}.to(device)" for t in self._read(Role.CONSTANT)]
+        lines += [f"{self._name(t.value.name)} = self._{t.value.name}.to(_device)" for t in self._read(Role.CONSTANT)]
         return lines
 
     def _flexible_sources(self, inputs: Sequence[str]) -> list[str]:
         first = inputs[0]
-        lines = [f"shape, count = {first}.shape, {first}.numel()"]
+        lines = [f"_shape, _count = {first}.shape, {first}.numel()"]
         for other in inputs[1:]:
             lines += [
-                f"if {other}.shape != shape:",
-                f'    raise ValueError(f"{other} has shape {{tuple({other}.shape)}}, {first} has {{tuple(shape)}}")',
+                f"if {other}.shape != _shape:",
+                f'    raise ValueError(f"{other} has shape {{tuple({other}.shape)}}, {first} has {{tuple(_shape)}}")',
             ]
         return lines + [f"{name} = {name}.contiguous()" for name in inputs]
 
     def _allocation(self, value: Value) -> str:
-        kind = f"dtype=torch.{value.dtype}, device=device"
+        kind = f"dtype=torch.{value.dtype}, device=_device"
         if self.flexible:
-            return f"{self._name(value.name)} = torch.empty(shape, {kind})"
+            return f"{self._name(value.name)} = torch.empty(_shape, {kind})"
         if value.stride == contiguous(value.shape):
             return f"{self._name(value.name)} = torch.empty({value.shape}, {kind})"
         return f"{self._name(value.name)} = torch.empty_strided({value.shape}, {value.stride}, {kind})"
@@ -198,7 +198,9 @@ class ModuleText:
         return name
 
 
-_PYTHON_NAMES = frozenset((*keyword.kwlist, "self", "torch", "device", "shape", "count", "own", "laid_out", "SOURCE"))
+_PYTHON_NAMES = frozenset(
+    (*keyword.kwlist, "self", "torch", "_device", "_shape", "_count", "own", "laid_out", "SOURCE")
+)
 
 
 def _zeros(value: Value) -> str:

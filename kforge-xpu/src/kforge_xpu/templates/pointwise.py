@@ -68,7 +68,7 @@ class PointwiseText:
         """Give the sizes as Python expressions."""
         group, step = self.group, self.vector
         if self.flexible:
-            return Launch(f"-(-count // {group * step}) * {group}", str(group), takes_count=True)
+            return Launch(f"-(-_count // {group * step}) * {group}", str(group), takes_count=True)
         return Launch(str(-(-self.kernel.size // (group * step)) * group), str(group), takes_count=False)
 
     def text(self) -> str:
