@@ -9,9 +9,9 @@ float64 values, with floors from the dtype:
 M is the reference's largest error, B its largest block error, u the unit roundoff of the precision, r the expected
 value. e = 16 and b = 4 for float32 and float64 (elementary functions are right to a few units), e = 4 and b = 2 for
 16-bit types (they are computed in float32 and rounded once). n is the longest reduction in the reference (1 where there
-is none): a sum of n terms in any order has a rounding error that grows as n^0.5 u (Higham and Mary, SIAM J. Sci. Comput.
-41 (2019), A2815). s is rms(r) where n > 1, since cancellation in a sum is relative to its terms and not to its result;
-else 0.
+is none): a sum of n terms in any order has a rounding error that grows as n^0.5 u (Higham and Mary, SIAM Journal on
+Scientific Computing 41, 2019, A2815). s is rms(r) where n > 1, since cancellation in a sum is relative to its terms and
+not to its result; else 0.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import platform
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
@@ -22,6 +23,8 @@ PROCESSES: Final = 3
 EAGER: Final = "eager"
 COMPILED: Final = "torch.compile"
 BEST: Final = "best"
+CLEARLY: Final = 0.95
+"""A candidate whose whole interval lies below this share of the best's speed is not timed in further processes."""
 
 
 @define
@@ -52,6 +55,8 @@ class Measurer:
     limit_s: float = field(kw_only=True)
     tell: Callable[[str, str], None] = field(kw_only=True)
     notes: list[str] = field(factory=list)
+    overheads_s: list[float] = field(factory=list)
+    """For each pair of processes so far, what it took beyond builds and timed windows."""
     _compiled: Program | None = None
     _compiled_ready: bool = False
     _eager_loses: bool = False
@@ -108,7 +113,7 @@ class Measurer:
                         mine.add(lane, lane, fresh=True)
                     else:
                         samples.setdefault(name, _Samples()).add(lane, first, fresh=name != COMPILED)
-                if BEST in samples and ratio(BEST, samples[BEST].ratios).interval.high < 1 and number == 0:
+                if BEST in samples and ratio(BEST, samples[BEST].ratios).interval.high < CLEARLY and number == 0:
                     notes.append("one pair of processes only: clearly slower than the best so far")
                     break
         return self._measurement(mine, samples, notes)
@@ -117,7 +122,7 @@ class Measurer:
         self, candidate: Candidate, best: Candidate | None, compiled: Program | None,
         recheck: Callable[[Program], None], *, last: bool,
     ) -> list[Lane]:  # fmt: skip
-        workshop = self.workshop
+        workshop, started = self.workshop, time.monotonic()
         with ExitStack() as stack:
             programs = [stack.enter_context(workshop.candidate(candidate, "candidate"))]
             if best is not None:
@@ -134,6 +139,8 @@ class Measurer:
                 redraw_whole=None if workshop.keyed else workshop.redraw_whole,
             )  # fmt: skip
             race.run()
+            built = sum(program.build_s for program in programs if program is not compiled)
+            self.overheads_s.append(time.monotonic() - started - built - race.window_s)
             if last:
                 recheck(programs[0])
             return race.lanes

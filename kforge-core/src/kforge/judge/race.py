@@ -60,6 +60,8 @@ class Race:
     call_limit_s: float
     max_calls: int
     redraw_whole: Callable[[int], None] | None = None
+    window_s: float = 0.0
+    """Spent in timed windows by all lanes, warm-up included."""
     """Draws a slot from the Problem's own generator, where a key cannot change it."""
 
     def run(self, rounds: int = ROUNDS) -> None:
@@ -94,6 +96,7 @@ class Race:
         if lane.program.copies:
             message["arguments"] = {str(slot): self.ring.tagged[slot] for slot in slots}
         lane.window_s, lane.outputs = lane.program.window(message, tiles, self.call_limit_s * lane.calls)
+        self.window_s += lane.window_s
         if lane.program is self.lanes[0].program:
             lane.program.refuse_children()
         if counted:

@@ -6,7 +6,7 @@ import hashlib
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -133,7 +133,7 @@ class Workshop:
         builds = self.scratch / "builds" / candidate.hash
         builds.mkdir(parents=True, exist_ok=True)
         environment = {variable: str(builds) for variable in self.setup.cache_variables}
-        program = self._spawn(name, environment, writable=[builds], readable=[], hidden=[self.reference.source.path])
+        program = self.spawn(name, environment, writable=[builds], hidden=[self.reference.source.path])
         try:
             program.wait_ready()
             seconds = self._build(program, candidate.source, CANDIDATE_FILE, "ModelNew", case or self.case)
@@ -149,7 +149,7 @@ class Workshop:
         inductor.mkdir(parents=True, exist_ok=True)
         environment = {"TORCHINDUCTOR_CACHE_DIR": str(inductor), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
         folder = self.reference.source.path.parent
-        program = self._spawn(name, environment, writable=[inductor], readable=[folder], hidden=[])
+        program = self.spawn(name, environment, writable=[inductor], readable=[folder])
         try:
             program.wait_ready()
             request = self._build_request(self.reference.source.text, "reference.py", "Model", self.case)
@@ -157,7 +157,9 @@ class Workshop:
             if compiled:
                 program.send("build", BUILD_S, **{**request, "compile": True, "warm": [self.ring.tagged[0]]})
             else:
+                started = time.monotonic()
                 program.ask("build", BUILD_S, **request)
+                program.build_s = time.monotonic() - started
         except BaseException:
             program.__exit__()
             raise
@@ -200,10 +202,11 @@ class Workshop:
             "arguments": self._constructor_arguments(case), "compile": False, "warm": [],
         }  # fmt: skip
 
-    def _spawn(
-        self, name: str, environment: Mapping[str, str], *, writable: list[Path], readable: list[Path],
-        hidden: list[Path],
+    def spawn(
+        self, name: str, environment: Mapping[str, str], *, writable: Sequence[Path] = (),
+        readable: Sequence[Path] = (), hidden: Sequence[Path] = (), warm: int | None = None,
     ) -> Program:  # fmt: skip
+        """Start a confined worker that holds no module yet; ``warm`` bytes of its heap are touched."""
         self._started += 1
         scratch = self.scratch / f"worker{self._started}"
         scratch.mkdir()
@@ -217,7 +220,7 @@ class Workshop:
             data_bytes=data,
         )
         settings = {
-            "warm_bytes": self.sizes.warm,
+            "warm_bytes": self.sizes.warm if warm is None else warm,
             "environment": {**environment, "HOME": str(scratch), "TMPDIR": str(scratch)},
             "threads": torch.get_num_threads(),
             "device": self.facts.kind,
