@@ -41,3 +41,11 @@ def test_a_broken_plugin_leaves_every_command_working(tmp_path: Path, text: str,
     assert "Traceback" not in done.stderr
     if words == ["plugins"]:
         assert "broken: kforge-bad 1.0, entry point bad:" in done.stdout
+
+
+def test_a_reader_that_goes_away_changes_nothing() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([KFORGE, "plugins"], stdout=writer, stderr=subprocess.PIPE, check=False, text=True)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -45,8 +45,13 @@ class Output:
     def _console(self, stream: TextIO) -> Console:
         from rich.console import Console
 
+        class Quiet(Console):
+            def on_broken_pipe(self) -> None:
+                """Leave it to `_write`; rich would end the program with 1, which means something else here."""
+                raise  # noqa: PLE0704 - rich calls this inside its handler of BrokenPipeError
+
         width = None if stream.isatty() else _WIDE
-        return Console(
+        return Quiet(
             file=stream,
             width=width,
             no_color=not self._color or None,
