@@ -28,7 +28,7 @@ T = TypeVar("T")
 KEPT_VARIABLES: Final = frozenset({
     "PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "CXX", "PYTHONPATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV",
     "XDG_CACHE_HOME", "KFORGE_HOME", "KFORGE_CACHE", "KFORGE_PLUGINS", "KFORGE_TRACE", "OPENBLAS_CORETYPE",
-    "OPENBLAS_L2_SIZE", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES",
+    "OPENBLAS_L2_SIZE", "OMP_NUM_THREADS",
 })  # fmt: skip
 """All that the judge gets of the person's environment; keys are not among them."""
 

@@ -21,6 +21,8 @@ from kforge.judge.arena import Arena, Layout
 from kforge.judge.values import TensorAt, decode, encode
 
 MASTERS: Final = 2
+ZEROS: Final = 1e-3
+"""Share of zeros that chance may bring into noise; above it they have a meaning, as after a ReLU."""
 _MANTISSA: Final = {torch.float64: (52, np.uint64), torch.float32: (23, np.uint32), torch.float16: (10, np.uint16),
                     torch.bfloat16: (7, np.uint16)}  # fmt: skip
 
@@ -54,12 +56,23 @@ def is_plain_noise(tensor: torch.Tensor) -> bool:
     """Say whether a tensor's values are numbers without a meaning of their own, which a key may change."""
     if tensor.dtype not in _MANTISSA or tensor.numel() == 0:
         return False
+    zeros = 0
     for part in tensor.flatten().split(2**22):
-        wide = part.float() if tensor.dtype != torch.float64 else part
-        if not bool(torch.isfinite(wide).all()) or bool((wide == 0).any()):
+        if not bool(torch.isfinite(part).all()):
             return False
+        zeros += part.numel() - int(torch.count_nonzero(part))
     head = tensor.flatten()[: 2**16].double()
-    return not bool((head == head.round()).all()) and int(head.unique().numel()) > min(64, head.numel() // 4)
+    whole, different = bool((head == head.round()).all()), int(head.unique().numel())
+    return zeros <= tensor.numel() * ZEROS and not whole and different > min(64, head.numel() // 4)
+
+
+def _without_zeros(bits: NDArray[Any], mantissa: int) -> NDArray[Any]:
+    """Replace zeros and denormal numbers by a neighbour: a key would make them slow denormal numbers."""
+    sign = bits.dtype.itemsize * 8 - 1
+    tiny = np.flatnonzero((bits & ((1 << sign) - 1)) >> mantissa == 0)
+    if tiny.size:
+        bits[tiny] = bits[(tiny + 1) % bits.size]
+    return bits
 
 
 @define
@@ -100,7 +113,8 @@ class Ring:
             bits = []
             for master in masters:
                 arena.put(master, where)
-                bits.append(arena.flat(where).copy().view(kind))
+                copied = arena.flat(where).copy().view(kind)
+                bits.append(copied if mantissa is None else _without_zeros(copied, mantissa))
             self._sources.append(_Source(bits, mantissa, kind))
         return any(source.mantissa is not None for source in self._sources)
 
