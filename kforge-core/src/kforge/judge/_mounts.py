@@ -43,8 +43,9 @@ def enter_new_root(
         links = list(_links([*readable, *writable, scratch, *SHORTCUTS]))
         _linux.mount("tmpfs", scratch, "tmpfs", _linux.MS_NOSUID | _linux.MS_NODEV, "mode=0755,size=1m")
         try:
-            _private_folders(scratch, os.path.realpath(scratch), scratch_bytes)
-            reason = _fill(scratch, sources, kept, fresh_proc=fresh_proc)
+            private = _private_folders(scratch, os.path.realpath(scratch), scratch_bytes)
+            reason = _fill(scratch, {**private, **sources}, {**private, **kept}, fresh_proc=fresh_proc)
+            _linux.unmount(scratch + _STORE)
             _link(scratch, links)
             _hide(scratch, hidden, sources["/dev/null"])
             _linux.restrict_mount(scratch, _linux.MS_RDONLY, recursive=False)
@@ -66,23 +67,26 @@ def _opened(stack: ExitStack, paths: Iterable[str]) -> Iterator[tuple[str, str]]
         yield path, f"/proc/self/fd/{held}"
 
 
-def _private_folders(root: str, scratch: str, size: int) -> None:
-    """Put scratch, /tmp and /dev/shm on one tmpfs, so that one size limits all."""
+def _private_folders(root: str, scratch: str, size: int) -> dict[str, str]:
+    """Make scratch, /tmp and /dev/shm on one tmpfs, so that one size limits all; gives their places and sources."""
     store = root + _STORE
     Path(store).mkdir()
     _linux.mount("tmpfs", store, "tmpfs", _linux.MS_NOSUID | _linux.MS_NODEV, f"mode=0700,size={size}")
-    for place in sorted({scratch, *PRIVATE_TMPFS}):
+    private = {}
+    for place in (scratch, *PRIVATE_TMPFS):
         part = Path(store) / place.replace("/", "+")
         part.mkdir(mode=0o700)
-        Path(root + place).mkdir(parents=True, exist_ok=True)
-        _linux.mount(str(part), root + place, "", _linux.MS_BIND)
-    _linux.unmount(store)
+        private[place] = str(part)
+    return private
 
 
 def _fill(root: str, sources: dict[str, str], writable: dict[str, str], *, fresh_proc: bool) -> str | None:
-    """Bind what may be seen, outer folders first; gives the reason why /proc is not fresh."""
+    """Bind what may be seen, outer folders first; gives the reason why /proc is not fresh.
+
+    A folder that is both private and readable, as /tmp is to a baseline whose Problem lies there, is the readable one.
+    """
     reason = None
-    for path, source in sorted({**sources, **writable}.items()):
+    for path, source in sorted({**writable, **sources}.items()):
         target = root + path
         _make_place(target, folder=Path(source).is_dir())
         if path == "/proc" and fresh_proc:
@@ -93,7 +97,7 @@ def _fill(root: str, sources: dict[str, str], writable: dict[str, str], *, fresh
             else:
                 continue
         _linux.mount(source, target, "", _linux.MS_BIND | _linux.MS_REC)
-        if path in DEVICES or path in writable:
+        if path in DEVICES or writable.get(path) == source:
             flags = _linux.MS_NOSUID | (_linux.MS_NOEXEC if path in DEVICES else _linux.MS_NODEV)
             _linux.restrict_mount(target, flags, recursive=True)
         elif path != "/proc":
