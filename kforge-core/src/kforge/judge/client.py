@@ -32,6 +32,10 @@ KEPT_VARIABLES: Final = frozenset({
 })  # fmt: skip
 """All that the judge gets of the person's environment; keys are not among them."""
 
+_TUNABLES: Final = ("hugetlb=1", "mmap_max=0", "trim_threshold=2147483648")
+ALLOCATOR: Final = {"GLIBC_TUNABLES": ":".join(f"glibc.malloc.{setting}" for setting in _TUNABLES)}
+"""Large temporaries come and go with every comparison: page faults would be most of the judge's time."""
+
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Give the folder for what can be made again: ``KFORGE_CACHE``, else the user's cache folder."""
@@ -103,7 +107,7 @@ class JudgeClient:
             raise HarnessError(f"no scratch folder can be made: {error}", hint=hint) from None
         mine, its = socket.socketpair()
         environment = {name: value for name, value in os.environ.items() if name in KEPT_VARIABLES}
-        environment |= {"PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1"}
+        environment |= {"PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1", **ALLOCATOR}
         with its:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "kforge.judge", str(its.fileno())],

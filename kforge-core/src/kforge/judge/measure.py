@@ -23,8 +23,8 @@ PROCESSES: Final = 3
 EAGER: Final = "eager"
 COMPILED: Final = "torch.compile"
 BEST: Final = "best"
-CLEARLY: Final = 0.95
-"""A candidate whose whole interval lies below this share of the best's speed is not timed in further processes."""
+PROMISING: Final = 1.02
+"""A candidate that is not this much faster than the best in its first processes is not timed in further ones."""
 
 
 @define
@@ -96,9 +96,12 @@ class Measurer:
         program.freeze()
 
     def measure(
-        self, candidate: Candidate, best: Candidate | None, recheck: Callable[[Program], None]
+        self, candidate: Candidate, best: Candidate | None, recheck: Callable[[Program], None], *, screen: bool = True
     ) -> tuple[Measurement, Ratio | None]:
-        """Time a candidate that compared right; raises `Failure` when it fails or is caught while timed."""
+        """Time a candidate that compared right; raises `Failure` when it fails or is caught while timed.
+
+        With ``screen`` a candidate that does not promise to beat ``best`` is measured in one pair of processes only.
+        """
         compiled = self._compiled_program()
         samples: dict[str, _Samples] = {}
         mine = _Samples()
@@ -106,21 +109,21 @@ class Measurer:
         with self._device_lock():
             for number in range(PROCESSES):
                 self.tell("time", f"timing, pair of processes {number + 1} of {PROCESSES}")
-                for lane in self._race(candidate, best, compiled, recheck, last=number == PROCESSES - 1):
+                for lane in self._race(candidate, best, compiled, recheck):
                     name = lane.program.name
                     if name == "candidate":
                         first = lane
                         mine.add(lane, lane, fresh=True)
                     else:
                         samples.setdefault(name, _Samples()).add(lane, first, fresh=name != COMPILED)
-                if BEST in samples and ratio(BEST, samples[BEST].ratios).interval.high < CLEARLY and number == 0:
-                    notes.append("one pair of processes only: clearly slower than the best so far")
+                if screen and BEST in samples and ratio(BEST, samples[BEST].ratios).speedup < PROMISING:
+                    notes.append("not timed in further processes: it does not beat the best so far")
                     break
         return self._measurement(mine, samples, notes)
 
     def _race(
         self, candidate: Candidate, best: Candidate | None, compiled: Program | None,
-        recheck: Callable[[Program], None], *, last: bool,
+        recheck: Callable[[Program], None],
     ) -> list[Lane]:  # fmt: skip
         workshop, started = self.workshop, time.monotonic()
         with ExitStack() as stack:
@@ -141,8 +144,7 @@ class Measurer:
             race.run()
             built = sum(program.build_s for program in programs if program is not compiled)
             self.overheads_s.append(time.monotonic() - started - built - race.window_s)
-            if last:
-                recheck(programs[0])
+            recheck(programs[0])
             return race.lanes
 
     def _measurement(

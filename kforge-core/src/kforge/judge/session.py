@@ -20,6 +20,7 @@ from kforge.judge.arena import itemsize
 from kforge.judge.checks import Expected
 from kforge.judge.compare import compare_case
 from kforge.judge.expected import Case, Oracle, map_tensors
+from kforge.judge.isolation import exposure
 from kforge.judge.measure import Measurer
 from kforge.judge.program import Failure, Program
 from kforge.judge.reference import Reference, load_reference
@@ -168,7 +169,7 @@ class Session:
         started = time.monotonic()
         if confirm:
             del self._cases[1:]
-        findings: list[Finding] = []
+        findings = [finding for finding in [exposure(self._measurer.isolation)] if finding]
         build: Build | None = None
         measurement = against = None
         try:
@@ -228,9 +229,9 @@ class Session:
         return Build(seconds)
 
     def _recheck(self, program: Program) -> None:
-        """Compare once more, in a worker that has just been timed, on a case that nobody has seen."""
+        """Compare once more, in a worker that has just been timed, on a case that this candidate has not seen."""
         workshop = self._open()
-        case = self._oracle.case()
+        case = self._case(CASES)
         if workshop.load(program, case):
             case = self._cases[0]
             workshop.load(program, case)
