@@ -2,59 +2,20 @@
 
 from __future__ import annotations
 
-import json
+import errno
 import os
+import platform
+import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kforge.judge.isolation import Confinement, probe
-from kforge.judge.process import Exit, NotStopped, Unreadable, WorkerProcess
-from kforge.judge.zygote import Zygote
-
-Spawn = Callable[..., WorkerProcess]
-SLEEP = "say(1)\nimport time\ntime.sleep(60)"
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    missing = probe().missing
-    if missing:
-        pytest.skip(f"hostile code needs the whole isolation: {missing[0].name}: {missing[0].reason}")
-    with Zygote.start(imports=[], serve="tests.core.hostile:serve", path=[*sys.path, str(Path.cwd())]) as started:
-        yield started
-
-
-@pytest.fixture
-def spawn(zygote: Zygote, tmp_path: Path) -> Iterator[Spawn]:
-    arena = os.memfd_create("arena")
-    os.ftruncate(arena, 4096)
-    workers: list[WorkerProcess] = []
-
-    def start(code: str, *, memory: int = 2**30, **limits: Any) -> WorkerProcess:
-        scratch = tmp_path / f"scratch{len(workers)}"
-        scratch.mkdir()
-        confinement = Confinement(str(scratch), scratch_bytes=2**24, data_bytes=2**32, **limits)
-        worker = zygote.spawn({"code": code}, confinement, arena, memory_bytes=memory)
-        worker.sock.settimeout(20)
-        workers.append(worker)
-        return worker
-
-    yield start
-    for worker in workers:
-        worker.kill()
-    os.close(arena)
-
-
-def hear(worker: WorkerProcess) -> Any:
-    with worker.sock.makefile("rb") as stream:
-        return json.loads(stream.readline())
+from kforge.judge.process import Exit, NotStopped, Unreadable
+from tests.core.workers import SERVE, SLEEP, Spawn, hear, still_alive
 
 
 def test_a_worker_sees_no_other_process_and_reaches_none(spawn: Spawn) -> None:
@@ -177,36 +138,39 @@ def test_exit_status_and_traceback(spawn: Spawn) -> None:
     assert "KeyError: 'lost'" in worker.output_tail()
 
 
-def test_nothing_outlives_a_killed_judge(zygote: Zygote, tmp_path: Path) -> None:
-    program = f"""
-import os, sys, time
-from kforge.judge.isolation import Confinement
-from kforge.judge.zygote import Zygote
-arena = os.memfd_create("arena")
-os.ftruncate(arena, 4096)
-z = Zygote.start(imports=[], serve="tests.core.hostile:serve", path=[*sys.path, {str(Path.cwd())!r}])
-w = z.spawn({{"code": {SLEEP!r}}}, Confinement({str(tmp_path)!r}, 2**20, 2**32), arena)
-w.freeze(5)
-print(z.pid, w.pid, flush=True)
-time.sleep(60)
-"""
-    judge = subprocess.Popen([sys.executable, "-P", "-c", program], stdout=subprocess.PIPE, text=True)
+def test_nothing_outlives_a_killed_judge(whole_isolation: None, tmp_path: Path) -> None:
+    judge = subprocess.Popen([sys.executable, "-P", "-c", _judge(tmp_path)], stdout=subprocess.PIPE, text=True)
     with judge:
         assert judge.stdout is not None
         pids = judge.stdout.readline().split()
         assert len(pids) == 2
         judge.kill()
-    deadline = time.monotonic() + 10
-    while any(_alive(pid) for pid in pids) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not [pid for pid in pids if _alive(pid)]
+    assert not still_alive(pids)
 
 
-def _alive(pid: str) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
+def test_end_all_ends_zygotes_and_workers(whole_isolation: None, tmp_path: Path) -> None:
+    program = _judge(tmp_path, then="from kforge.judge.process import end_all\nend_all()\nprint('after', flush=True)")
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)
+    pids = done.stdout.split()
+    assert pids.pop() == "after"
+    assert len(pids) == 2
+    assert not still_alive(pids, seconds=0)
+
+
+def _judge(scratch: Path, then: str = "time.sleep(60)") -> str:
+    """Give the text of a judge that starts a zygote and a frozen worker, prints their pids and goes on."""
+    return f"""
+import os, sys, time
+from kforge.judge.isolation import Confinement
+from kforge.judge.zygote import Zygote
+arena = os.memfd_create("arena")
+os.ftruncate(arena, 4096)
+z = Zygote.start(imports=[], serve={SERVE!r}, path=[*sys.path, {str(Path.cwd())!r}])
+w = z.spawn({{"code": {SLEEP!r}}}, Confinement({str(scratch)!r}, 2**20, 2**32), arena)
+w.freeze(5)
+print(z.pid, w.pid, flush=True)
+{then}
+"""
 
 
 def test_a_start_is_quick(spawn: Spawn) -> None:
@@ -216,3 +180,86 @@ def test_a_start_is_quick(spawn: Spawn) -> None:
         spawn("say(1)")
         times.append(time.monotonic() - start)
     assert min(times) < 0.05
+
+
+def test_more_ranges_than_one_call_reads(spawn: Spawn) -> None:
+    worker = spawn("""
+import ctypes, time
+data = ctypes.create_string_buffer(bytes(range(256)) * 16)
+say(ctypes.addressof(data))
+time.sleep(60)
+""")
+    address = hear(worker)
+    worker.freeze(5)
+    buffer = bytearray(2500)
+    ranges = [(address + 4095 - place, 1) for place in range(2500)]
+    worker.read_many(ranges, buffer)
+    assert buffer == bytes((255 - place) % 256 for place in range(2500))
+    ranges[1500] = (8, 1)
+    with pytest.raises(Unreadable) as caught:
+        worker.read_many(ranges, buffer)
+    assert caught.value.errno == errno.EFAULT
+    with pytest.raises(ValueError, match="do not fit"):
+        worker.read_many(ranges, bytearray(2))
+
+
+def test_a_worker_that_forbids_its_memory(spawn: Spawn) -> None:
+    worker = spawn("""
+import ctypes, time
+data = ctypes.create_string_buffer(b"xyz")
+ctypes.CDLL(None).prctl(4, 0)
+say(ctypes.addressof(data))
+time.sleep(60)
+""")
+    address = hear(worker)
+    worker.freeze(5)
+    buffer = bytearray(3)
+    if os.geteuid() == 0:  # may read it all the same
+        worker.read(address, buffer)
+        assert buffer == b"xyz"
+        return
+    with pytest.raises(Unreadable) as caught:
+        worker.read(address, buffer)
+    assert caught.value.errno == errno.EPERM
+
+
+def test_a_child_that_sends_sigcont(spawn: Spawn) -> None:
+    for _ in range(5):
+        worker = spawn(f"""
+import signal
+if os.fork() == 0:
+    while True:
+        os.kill(1, signal.SIGCONT)
+{SLEEP}
+""")
+        hear(worker)
+        below = Path(f"/proc/{worker.pid}/task/{worker.pid}/children").read_text().split()
+        started = time.monotonic()
+        try:
+            worker.freeze(1)
+        except NotStopped:
+            assert worker.killed_because == "deadline"
+        else:
+            assert worker.children() == 1  # seen stopped for a moment: what the judge goes by is then the child
+        assert time.monotonic() - started < 3
+        worker.kill()
+        assert not still_alive([*below, worker.pid], seconds=0)
+
+
+def test_a_worker_that_cannot_stop_dies_at_the_deadline(spawn: Spawn) -> None:
+    call = {"x86_64": 56, "aarch64": 220}[platform.machine()]
+    worker = spawn(f"""
+import ctypes, signal, time
+say(1)
+if ctypes.CDLL(None).syscall({call}, {0x4000 | signal.SIGCHLD}, 0, 0, 0, 0) == 0:
+    time.sleep(60)
+""")
+    hear(worker)
+    while not Path(f"/proc/{worker.pid}/task/{worker.pid}/children").read_text():
+        time.sleep(0.01)
+    started = time.monotonic()
+    with pytest.raises(NotStopped, match="not confirmed in time"):
+        worker.freeze(0.3)
+    assert time.monotonic() - started < 2
+    assert worker.killed_because == "deadline"
+    assert worker.exited() == Exit(signal="SIGKILL")

@@ -28,8 +28,8 @@ def real_paths(paths: Iterable[str]) -> list[str]:
 
 
 def enter_new_root(
-    scratch: str, scratch_bytes: int, *, readable: Sequence[str], writable: Sequence[str], hidden: Sequence[str],
-    fresh_proc: bool,
+    scratch: str, scratch_bytes: int, *, readable: Sequence[str], writable: Sequence[str], devices: Sequence[str],
+    hidden: Sequence[str], fresh_proc: bool,
 ) -> str | None:  # fmt: skip
     """Build the root on ``scratch`` and change to it; scratch is then a tmpfs of ``scratch_bytes``.
 
@@ -37,14 +37,15 @@ def enter_new_root(
     """
     _linux.mount("none", "/", "", _linux.MS_REC | _linux.MS_PRIVATE)
     with ExitStack() as stack:
-        sources = dict(_opened(stack, [*real_paths(readable), "/proc", *DEVICES]))
+        nodes = [*DEVICES, *real_paths(devices)]
+        sources = dict(_opened(stack, [*real_paths(readable), "/proc", *nodes]))
         kept = dict(_opened(stack, [path for path in map(os.path.realpath, writable) if Path(path).is_dir()]))
         # The full range of links, as `python` in a virtual environment is one and so are /lib and /bin.
-        links = list(_links([*readable, *writable, scratch, *SHORTCUTS]))
+        links = list(_links([*readable, *writable, *devices, scratch, *SHORTCUTS]))
         _linux.mount("tmpfs", scratch, "tmpfs", _linux.MS_NOSUID | _linux.MS_NODEV, "mode=0755,size=1m")
         try:
             private = _private_folders(scratch, os.path.realpath(scratch), scratch_bytes)
-            reason = _fill(scratch, {**private, **sources}, {**private, **kept}, fresh_proc=fresh_proc)
+            reason = _fill(scratch, {**private, **sources}, {**private, **kept}, nodes, fresh_proc=fresh_proc)
             _linux.unmount(scratch + _STORE)
             _link(scratch, links)
             _hide(scratch, hidden, sources["/dev/null"])
@@ -80,7 +81,9 @@ def _private_folders(root: str, scratch: str, size: int) -> dict[str, str]:
     return private
 
 
-def _fill(root: str, sources: dict[str, str], writable: dict[str, str], *, fresh_proc: bool) -> str | None:
+def _fill(
+    root: str, sources: dict[str, str], writable: dict[str, str], nodes: Sequence[str], *, fresh_proc: bool
+) -> str | None:
     """Bind what may be seen, outer folders first; gives the reason why /proc is not fresh.
 
     A folder that is both private and readable, as /tmp is to a baseline whose Problem lies there, is the readable one.
@@ -97,8 +100,8 @@ def _fill(root: str, sources: dict[str, str], writable: dict[str, str], *, fresh
             else:
                 continue
         _linux.mount(source, target, "", _linux.MS_BIND | _linux.MS_REC)
-        if path in DEVICES or writable.get(path) == source:
-            flags = _linux.MS_NOSUID | (_linux.MS_NOEXEC if path in DEVICES else _linux.MS_NODEV)
+        if path in nodes or writable.get(path) == source:
+            flags = _linux.MS_NOSUID | (_linux.MS_NOEXEC if path in nodes else _linux.MS_NODEV)
             _linux.restrict_mount(target, flags, recursive=True)
         elif path != "/proc":
             _linux.restrict_mount(target, _READ_ONLY, recursive=True)

@@ -6,6 +6,7 @@ is `kforge.judge.zygote`. See docs/adr/0001 for the processes.
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib
 import json
@@ -33,7 +34,11 @@ Packet = dict[str, Any]
 
 def send(sock: socket.socket, packet: Packet, descriptors: Sequence[int] = ()) -> None:
     """Send one packet; raises OSError, also for one that is too long."""
-    socket.send_fds(sock, [json.dumps(packet).encode()], list(descriptors))
+    data = json.dumps(packet).encode()
+    if len(data) > PACKET:
+        # The kernel would send more, and the other side would lose the end of it.
+        raise OSError(errno.EMSGSIZE, f"a packet of {len(data)} bytes; {PACKET} is the most")
+    socket.send_fds(sock, [data], list(descriptors))
 
 
 def receive(sock: socket.socket) -> tuple[Packet | None, list[int]]:
@@ -52,7 +57,7 @@ def main(control: socket.socket) -> None:
     try:
         serve = _prepare(settings)
     except Exception:  # noqa: BLE001 - an import may raise anything, and the judge tells the person
-        send(control, {"failed": traceback.format_exc()[-PACKET // 2 :]})
+        send(control, {"failed": traceback.format_exc()[-PACKET // 16 :]})
         return
     send(control, {"ready": True, "warnings": _warnings()})
     while True:

@@ -2,7 +2,7 @@
 
 Two stages, with a fork between them: `leave` in the process that forks the worker, `confine` in the worker itself. Each
 layer is tried on its own; one that the machine refuses is reported with the reason and the others are still used. The
-layer `limits` holds resource limits, the order of the out-of-memory killer and the filter of system calls.
+layer `limits` holds resource limits; `no sockets` is a filter of system calls.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Final
 from attrs import asdict, frozen
 
 from kforge.judge import _filter, _landlock, _linux, _mounts
-from kforge.records import Isolation, Layer
+from kforge.records import Finding, Isolation, Layer, Phase
 
 LAYERS: Final = (
     "user namespace",
@@ -35,6 +35,7 @@ LAYERS: Final = (
     "landlock files",
     "landlock network",
     "landlock signals",
+    "no sockets",
     "limits",
 )
 """Every layer, in the order in which it is reported."""
@@ -82,6 +83,8 @@ class Confinement:
     """Further files and folders to read and execute."""
     writable: tuple[str, ...] = ()
     """Folders to write, such as the candidate's build cache."""
+    devices: tuple[str, ...] = ()
+    """Nodes of an accelerator, or folders of them, to read, write and control."""
     hidden: tuple[str, ...] = ()
     """Files that look empty, whatever folder they lie in, where there is a mount namespace."""
     open_files: int = 256
@@ -112,6 +115,22 @@ def isolation(reasons: Reasons) -> Isolation:
         reason = reasons.get(name, "not tried")
         layers.append(Layer(name, used=reason is None, reason=reason))
     return Isolation(tuple(layers))
+
+
+def exposure(isolation: Isolation) -> Finding | None:
+    """Say what a candidate could do to the judge itself here; None where it cannot reach it, or nothing is known."""
+    if not isolation.layers or {"pid namespace", "landlock signals"} & set(isolation.used):
+        return None
+    reach = "send signals to the judge"
+    # The kernel forbids tracing out of a user namespace and out of any Landlock domain.
+    if not {"user namespace", "landlock files", "landlock network"} & set(isolation.used):
+        reach += ", and may be able to read and write its memory"
+    why = {layer.name: layer.reason for layer in isolation.missing}
+    return Finding(
+        "isolation", phase=Phase.RUN, decisive=False,
+        message=f"a candidate could {reach} on this machine: pid namespace: {why.get('pid namespace')}; "
+        f"landlock signals: {why.get('landlock signals')}",
+    )  # fmt: skip
 
 
 def readable_folders(confinement: Confinement) -> list[str]:
@@ -147,6 +166,7 @@ def confine(confinement: Confinement, reasons: Reasons) -> Reasons:
                 confinement.scratch_bytes,
                 readable=paths,
                 writable=confinement.writable,
+                devices=confinement.devices,
                 hidden=confinement.hidden,
                 fresh_proc=fresh,
             )
@@ -163,6 +183,7 @@ def confine(confinement: Confinement, reasons: Reasons) -> Reasons:
     _try(reasons, confinement, "no capabilities", _linux.drop_capabilities)
     _linux.set_dumpable()
     _landlock_layers(confinement, reasons, paths)
+    _try(reasons, confinement, "no sockets", _filter.install)
     _try(reasons, confinement, "limits", lambda: _limit(confinement))
     return reasons
 
@@ -209,6 +230,7 @@ def _landlock_layers(confinement: Confinement, reasons: Reasons, paths: list[str
             wanted.remove(name)
     rules = [*((path, _landlock.READ) for path in [*paths, "/proc"])]
     rules += [(path, _landlock.DEVICE) for path in _mounts.DEVICES]
+    rules += [(path, _landlock.ACCELERATOR) for path in confinement.devices]
     rules += [(path, _landlock.READ | _landlock.WRITE) for path in (confinement.scratch, *confinement.writable)]
     if reasons["mount namespace"] is None:
         rules += [(path, _landlock.READ | _landlock.WRITE) for path in _mounts.PRIVATE_TMPFS]
@@ -240,7 +262,6 @@ def _limit(confinement: Confinement) -> None:
         hard = resource.getrlimit(limit)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(limit, (value, value))
-    _filter.install()
 
 
 def reset_signals() -> None:

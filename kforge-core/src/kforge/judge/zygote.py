@@ -145,8 +145,8 @@ class Zygote:
         self.close()
 
     def _ask(self, packet: _zygote.Packet, descriptors: Sequence[int], seconds: float) -> _zygote.Packet:
-        self._control.settimeout(seconds)
         try:
+            self._control.settimeout(seconds)
             _zygote.send(self._control, packet, descriptors)
             answer, _ = _zygote.receive(self._control)
         except TimeoutError:
