@@ -7,13 +7,16 @@ import os
 import platform
 import socket
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from kforge.judge import _landlock, isolation
 from kforge.judge.arena import Arena
 from kforge.judge.isolation import LAYERS, Confinement, exposure, probe
-from kforge.records import Isolation
+from kforge.judge.session import Session
+from kforge.records import Candidate, Finding, Isolation, Origin, Phase, Target
 from tests.core.workers import SLEEP, Spawn, hear
 
 
@@ -58,6 +61,23 @@ def test_what_a_candidate_could_do_to_the_judge_is_a_finding() -> None:
     nothing = exposure(_isolation())
     assert nothing is not None
     assert "memory" in nothing.message
+
+
+class _Rejecting:
+    def check_source(self, candidate: Candidate) -> list[Finding]:
+        return [Finding("rules", phase=Phase.STATIC, message="no")]
+
+
+def test_the_finding_is_in_the_judgement() -> None:
+    candidate = Candidate("", target=Target("null", "cpu"), origin=Origin("file"))
+    session: Any = Session.__new__(Session)
+    session._verifiers = [_Rejecting()]
+    session._measurer = SimpleNamespace(isolation=_isolation("limits"))
+    judgement = session.judge(candidate)
+    assert [finding.check for finding in judgement.verdict.findings] == ["rules", "isolation"]
+    session._measurer = SimpleNamespace(isolation=_isolation(*LAYERS))
+    judgement = session.judge(candidate)
+    assert [finding.check for finding in judgement.verdict.findings] == ["rules"]
 
 
 def test_a_worker_cannot_write_the_arena(spawn: Spawn) -> None:

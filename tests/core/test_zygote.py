@@ -57,7 +57,8 @@ def test_the_environment_is_clean(monkeypatch: pytest.MonkeyPatch, spawn: Spawn)
     assert not names & {"OPENAI_API_KEY", "KFORGE_HOME", "PYTHONPATH"}
 
 
-def test_a_worker_that_cannot_be_confined_is_told(zygote: Zygote, tmp_path: Path) -> None:
+def test_a_worker_that_cannot_be_confined_is_told(zygote: Zygote, spawn: Spawn, tmp_path: Path) -> None:
+    spawn("say(1)")  # the first one starts the keeper, which has a descriptor of its own
     confinement = Confinement(str(tmp_path / "nobody made it"), scratch_bytes=2**20, data_bytes=2**32)
     arena = os.memfd_create("arena")
     descriptors = len(list(Path("/proc/self/fd").iterdir()))

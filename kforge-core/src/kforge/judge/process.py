@@ -90,7 +90,7 @@ class WorkerProcess:
 
     def children(self) -> int:
         """Count its living descendants."""
-        return len(_processes.living(_processes.descendants(self.pid))) + len(self._strays())
+        return len(_processes.living([*_processes.descendants(self.pid), *self._strays()]))
 
     def read(self, address: int, buffer: bytearray | memoryview) -> None:
         """Fill ``buffer`` from its memory; raises `Unreadable`."""
