@@ -35,7 +35,10 @@ OUTPUT_BYTES: Final = 512 * 2**20
 """Outputs of one batch that are kept alive at once."""
 BUILD_BYTES: Final = 6 * 2**30
 """What a build may take beside inputs and outputs; compilers of kernels run inside the worker."""
+ACCELERATOR_BYTES: Final = 24 * 2**30
+"""The same where a driver maps an accelerator's memory."""
 BUILD_S: Final = 180.0
+NOT_ACCELERATORS: Final = tuple(f"/dev/{name}" for name in ("tty", "pts", "ptmx", "fuse", "net", "kvm", "vhost", "shm"))
 SCRATCH_BYTES: Final = 512 * 2**20
 
 
@@ -78,6 +81,16 @@ def available_memory() -> int:
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
     return 2**33
+
+
+def device_nodes() -> tuple[str, ...]:
+    """Give the device nodes that every user of this machine may use, but for terminals and the like.
+
+    Without a plugin for a kind of device nothing else says which nodes its driver needs.
+    """
+    nodes = [path for pattern in ("*", "*/*") for path in Path("/dev").glob(pattern) if path.is_char_device()]
+    open_to_all = [str(path) for path in nodes if path.stat().st_mode & 0o006 == 0o006]
+    return tuple(node for node in open_to_all if not node.startswith(NOT_ACCELERATORS))
 
 
 @define
@@ -210,14 +223,16 @@ class Workshop:
         self._started += 1
         scratch = self.scratch / f"worker{self._started}"
         scratch.mkdir()
-        data = self.arena.size + 2 * self.sizes.warm + BUILD_BYTES
+        cpu = self.facts.kind == "cpu"
+        memory = 2 * self.sizes.warm + (BUILD_BYTES if cpu else ACCELERATOR_BYTES)
         confinement = Confinement(
-            readable=tuple(str(path) for path in (*self.setup.readable, *readable)),
+            readable=tuple(str(path) for path in (*self.setup.readable, *readable, *(() if cpu else ("/sys",)))),
+            devices=() if cpu else device_nodes(),
             writable=tuple(str(path) for path in writable),
             hidden=tuple(str(path) for path in hidden),
             scratch=str(scratch),
             scratch_bytes=SCRATCH_BYTES,
-            data_bytes=data,
+            data_bytes=self.arena.size + memory,
         )
         settings = {
             "warm_bytes": self.sizes.warm if warm is None else warm,
@@ -226,6 +241,5 @@ class Workshop:
             "device": self.facts.kind,
             "scratch": str(scratch),
         }
-        memory = 2 * self.sizes.warm + BUILD_BYTES
         process = self.zygote.spawn(settings, confinement, self.arena.fd, memory_bytes=memory)
-        return Program(name, process, copies=self.facts.kind != "cpu")
+        return Program(name, process, copies=not cpu)
