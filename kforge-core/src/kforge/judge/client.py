@@ -108,6 +108,7 @@ class JudgeClient:
         mine, its = socket.socketpair()
         environment = {name: value for name, value in os.environ.items() if name in KEPT_VARIABLES}
         environment |= {"PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1", **ALLOCATOR}
+        environment["TMPDIR"] = str(self._scratch)  # what torch leaves there goes with it
         with its:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "kforge.judge", str(its.fileno())],
