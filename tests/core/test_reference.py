@@ -58,7 +58,7 @@ def test_one_seed_gives_one_draw_and_one_set_of_weights(load: Load) -> None:
     reference = load(f"import numpy, random\nclass Model(nn.Module):\n{layer}def get_inputs():\n    return [{draws}]\n")
     first, again, other = (reference.draw_inputs(seed) for seed in (5, 5, 6))
     assert repr(first) == repr(again) != repr(other)
-    weights = [reference.construct(seed).l.weight for seed in (5, 5, 6)]
+    weights = [reference.construct(seed).get_parameter("l.weight") for seed in (5, 5, 6)]
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])
 
