@@ -20,7 +20,7 @@ class ExitCode(enum.IntEnum):
     CANNOT_JUDGE = 4
     """The Problem cannot be judged here, or the harness failed (memory, disk, reference not deterministic)."""
     INTERRUPTED = 130
-    """Ctrl-C."""
+    """Ctrl-C, SIGTERM or SIGHUP."""
 
 
 class KforgeError(Exception):

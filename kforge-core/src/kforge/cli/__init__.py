@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from types import FrameType
 
 import click
 
@@ -32,7 +36,7 @@ def kforge() -> None:
     """Find a kernel that is faster than a PyTorch reference and provably computes the same.
 
     Exit codes: 0 done, 1 no correct candidate, 2 wrong usage or Problem, 3 something is missing, 4 cannot be judged
-    here, 130 interrupted.
+    here, 130 interrupted (Ctrl-C, SIGTERM, SIGHUP).
     """
 
 
@@ -41,7 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     out = Output(as_json="--json" in words, color="--no-color" not in words)
     try:
-        code = kforge.main(words, prog_name="kforge", standalone_mode=False)
+        with _ends_like_ctrl_c():
+            code = kforge.main(words, prog_name="kforge", standalone_mode=False)
         return int(code or ExitCode.DONE)
     except click.exceptions.Abort:
         return out.fail(InterruptedByPerson("interrupted"))
@@ -55,6 +60,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return out.bug(error)
     finally:
         out.close()
+
+
+@contextlib.contextmanager
+def _ends_like_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end a command as Ctrl-C does: cleaned up, a run stored as interrupted."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the form of a signal's handler
+        raise KeyboardInterrupt
+
+    ours = []
+    if threading.current_thread() is threading.main_thread():
+        # What was set before stays, such as nohup's way to ignore SIGHUP.
+        ours = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _usage(error: click.ClickException) -> KforgeError:

@@ -28,6 +28,7 @@ class Server:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._session: Session | None = None
+        self._watcher: threading.Thread | None = None
 
     def serve(self) -> None:
         """Answer until the client closes its end."""
@@ -35,7 +36,8 @@ class Server:
             while True:
                 self._answer(self._channel.receive())
         except ChannelClosed:
-            return
+            if self._watcher is not None:
+                self._watcher.join()  # ends this process when everything is gone, the scratch folder included
         finally:
             if self._session is not None:
                 self._session.close()
@@ -71,7 +73,7 @@ class Server:
                 scratch=Path(request["scratch"]),
                 cache=Path(request["cache"]),
             )
-            watch(self._channel.fileno(), options.scratch)
+            self._watcher = watch(self._channel.fileno(), options.scratch)
             self._session = Session(options, self._tell)
             return self._session.open(Path(request["problem"]))
         assert self._session is not None
@@ -91,7 +93,7 @@ class Server:
         )
 
 
-def watch(descriptor: int, scratch: Path) -> None:
+def watch(descriptor: int, scratch: Path) -> threading.Thread:
     """End this process and all it started as soon as the client is gone, whatever is being computed."""
 
     def wait() -> None:
@@ -102,7 +104,9 @@ def watch(descriptor: int, scratch: Path) -> None:
         shutil.rmtree(scratch, ignore_errors=True)
         os._exit(0)
 
-    threading.Thread(target=wait, daemon=True).start()
+    watcher = threading.Thread(target=wait, daemon=True)
+    watcher.start()
+    return watcher
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ import platformdirs
 from attrs import field, frozen
 
 from kforge import errors
+from kforge.disk import require_room
 from kforge.errors import HarnessError, KforgeError
 from kforge.judge.protocol import CLIENT_LIMIT, Channel, ChannelError
 from kforge.plan.graph import Graph
@@ -100,11 +101,13 @@ class JudgeClient:
         return self._request(message, Judgement)
 
     def _start(self) -> None:
+        require_room(cache_folder(), "KFORGE_CACHE")
         try:
             self._scratch = Path(tempfile.mkdtemp(prefix="kforge-"))
         except OSError as error:
             hint = "set TMPDIR to a folder with space"
             raise HarnessError(f"no scratch folder can be made: {error}", hint=hint) from None
+        require_room(self._scratch, "TMPDIR")
         mine, its = socket.socketpair()
         environment = {name: value for name, value in os.environ.items() if name in KEPT_VARIABLES}
         environment |= {"PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1", **ALLOCATOR}

@@ -16,6 +16,7 @@ from kforge.judge.checks import Expected, budget_of, compare_tensor
 from kforge.judge.inputs import Arguments
 from kforge.judge.reference import Reference
 from kforge.judge.values import dtype_name, leaves, structure
+from kforge.judge.worker import seed_all
 from kforge.records import Finding, Phase, Precision
 
 _PRECISION_DTYPES: Final = {
@@ -206,9 +207,16 @@ class Oracle:
         return Expected(values, dtype=name, budget=budget)
 
     def check_deterministic(self, case: Case) -> None:
-        """Run the reference again; raises `CannotJudgeError` when it does not repeat itself."""
-        again, _ = self._declared(case.seed, case.arguments)
-        for (path, expected), (_, leaf) in zip(leaves(case.output), leaves(again), strict=True):
+        """Run the reference twice; raises `CannotJudgeError` when it does not repeat itself."""
+        first, again = self._unseeded(case), self._unseeded(case)
+        if structure(first) != structure(again):
+            raise CannotJudgeError(
+                "the reference is not deterministic: it returns another structure on the same inputs",
+                hint="let forward return the same structure each time",
+            )
+        for (path, one), (_, leaf) in zip(leaves(first), leaves(again), strict=True):
+            # Against itself: the budget against float64 values would be as wide as the randomness.
+            expected = self._expect(one, one)
             differs = (
                 compare_tensor(path, expected, leaf, Phase.COMPARE) is not None
                 if isinstance(expected, Expected) and isinstance(leaf, torch.Tensor)
@@ -216,9 +224,15 @@ class Oracle:
             )
             if differs:
                 raise CannotJudgeError(
-                    f"the reference is not deterministic: {path} differs between two runs on the same inputs and seed",
+                    f"the reference is not deterministic: {path} differs between two runs on the same inputs and weights",
                     hint="remove randomness (dropout in training mode, torch.rand) from forward",
                 )
+
+    def _unseeded(self, case: Case) -> Any:
+        """Run on a case, with torch's generator in a state that says nothing of the constructor's seed."""
+        module = self._reference.construct(case.seed)
+        seed_all(secrets.randbelow(2**31))
+        return self._reference.run(module, map_tensors(case.arguments, torch.clone))
 
 
 def state_of(module: torch.nn.Module) -> State:
