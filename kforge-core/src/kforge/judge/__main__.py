@@ -15,6 +15,7 @@ from typing import Any
 
 from kforge.errors import CannotJudgeError, HarnessError, KforgeError
 from kforge.judge import _processes
+from kforge.judge.guard import is_out_of_memory
 from kforge.judge.protocol import CLIENT_LIMIT, Channel, ChannelClosed
 from kforge.judge.session import Options, Session
 from kforge.plan.graph import Untraceable
@@ -50,13 +51,15 @@ class Server:
             result = self._do(request)
         except KforgeError as error:
             self._fail(type(error).__name__, error.message, error.hint)
-        except MemoryError:
-            self._fail(CannotJudgeError.__name__, "memory ran out while judging", "make the Problem's inputs smaller")
         except OSError as error:
             self._fail(HarnessError.__name__, f"the judge could not write or start something: {error}",
                        "free disk space or memory, then run it again")  # fmt: skip
-        except Exception:  # noqa: BLE001 - a bug of ours, shown whole by the CLI
-            self._channel.send({"error": {"kind": None, "traceback": traceback.format_exc()}})
+        except Exception as error:  # noqa: BLE001 - a bug of ours, shown whole by the CLI
+            if is_out_of_memory(error):
+                hint = "make the Problem's inputs smaller"
+                self._fail(CannotJudgeError.__name__, "memory ran out while judging", hint)
+            else:
+                self._channel.send({"error": {"kind": None, "traceback": traceback.format_exc()}})
         else:
             self._channel.send({"result": to_plain(result)})
 
