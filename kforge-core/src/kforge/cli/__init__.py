@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     out = Output(as_json="--json" in words, color="--no-color" not in words)
     try:
-        with _ends_like_ctrl_c():
+        with _interruptible():
             code = kforge.main(words, prog_name="kforge", standalone_mode=False)
         return int(code or ExitCode.DONE)
     except click.exceptions.Abort:
@@ -63,23 +63,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 @contextlib.contextmanager
-def _ends_like_ctrl_c() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end a command as Ctrl-C does: cleaned up, a run stored as interrupted."""
+def _interruptible() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end a command as Ctrl-C does: cleaned up, a run stored as interrupted.
+
+    Once one of them came, this process ignores more of them: they would cut the cleaning up short, which takes a few
+    seconds at most.
+    """
+    # What else was set stays, such as nohup's way to ignore SIGHUP.
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
+    ours = {number: signal.getsignal(number) for number in usual if signal.getsignal(number) == usual[number]}
+    if threading.current_thread() is not threading.main_thread():
+        ours = {}
+    came = False
 
     def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the form of a signal's handler
+        nonlocal came
+        came = True
+        for one in ours:
+            signal.signal(one, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    ours = []
-    if threading.current_thread() is threading.main_thread():
-        # What was set before stays, such as nohup's way to ignore SIGHUP.
-        ours = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
     for number in ours:
         signal.signal(number, interrupt)
     try:
         yield
     finally:
-        for number in ours:
-            signal.signal(number, signal.SIG_DFL)
+        if not came:
+            for number, handler in ours.items():
+                signal.signal(number, handler)
 
 
 def _usage(error: click.ClickException) -> KforgeError:
