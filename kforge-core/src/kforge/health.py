@@ -14,6 +14,7 @@ from attrs import field, frozen
 
 import kforge
 from kforge import device
+from kforge.building import build
 from kforge.errors import KforgeError
 from kforge.interfaces import CompilerPlugin
 from kforge.manager import Manager, Provided
@@ -138,7 +139,7 @@ def _target(provided: Provided[CompilerPlugin], kind: str) -> Check:
     name = f"{provided.record.language}@{kind}"
     try:
         # Any device includes the CPU, the one that can be asked for without importing torch.
-        available = provided.record.build().available(_CPU if kind == "*" else kind)
+        available = build(provided.record, provided.source).available(_CPU if kind == "*" else kind)
     except KforgeError as error:
         available = Availability(ok=False, reason=error.message, hint=error.hint)
     except Exception as error:  # noqa: BLE001 - a plugin's bug must not hide what the others can do

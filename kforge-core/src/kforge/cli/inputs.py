@@ -92,7 +92,10 @@ def _read(path: Path, what: str, hint: str, kind: type[KforgeError]) -> bytes:
 
 def usable_compiler(plugins: Manager, target: Target) -> Compiler:
     """Build the compiler of a target; `MissingError` says what is missing here and how to get it."""
-    compiler = plugins.compiler(target).record.build()
+    from kforge.building import build
+
+    found = plugins.compiler(target)
+    compiler = build(found.record, found.source)
     available = compiler.available(target.device)
     if not available.ok:
         raise MissingError(f"{target} cannot be used here: {available.reason}", hint=available.hint)
@@ -104,10 +107,17 @@ def default_target(plugins: Manager) -> Target:
 
     Raises `MissingError` with the reason and hint of each that does not work.
     """
-    pairs = [(one.record, device) for one in plugins.compilers() for device in one.record.devices if device != "*"]
+    from kforge.building import build
+
+    pairs = [(one, device) for one in plugins.compilers() for device in one.record.devices if device != "*"]
     hints = []
-    for record, device in sorted(pairs, key=lambda pair: pair[1] == "cpu"):
-        compiler = record.build()
+    for one, device in sorted(pairs, key=lambda pair: pair[1] == "cpu"):
+        record = one.record
+        try:
+            compiler = build(record, one.source)
+        except KforgeError as error:
+            hints.append(f"{record.language}@{device}: {error.message}")
+            continue
         available = compiler.available(device)
         if available.ok and compiler.renderer() is not None:
             return Target(record.language, device)

@@ -56,6 +56,7 @@ def command(
 
     PROBLEM is a Python file that defines Model, get_inputs and get_init_inputs.
     """
+    from kforge.building import build
     from kforge.cli.inputs import default_target, output_file, problem_file, usable_compiler
     from kforge.cli.narrate import Narrator, show
     from kforge.health import versions
@@ -68,7 +69,8 @@ def command(
     problem_file(problem)
     if output is not None:
         output_file(output)
-    author = plugins.agent(agent).record.build()
+    asked = plugins.agent(agent)
+    author = build(asked.record, asked.source)
     target = target or default_target(plugins)
     compiler = usable_compiler(plugins, target)
     task = Task(

@@ -83,7 +83,8 @@ class Measurer:
                 self._ready(self._compiled)
                 self._compiled_ready = True
             except Failure as failure:
-                self.notes.append(f"torch.compile cannot compile this reference: {failure.finding.message[:300]}")
+                said = " ".join(failure.finding.message.partition("\n\n")[0].split())[:300]
+                self.notes.append(f"torch.compile cannot compile this reference: {said}")
                 self._compiled.__exit__()
                 self._compiled = None
         return self._compiled

@@ -12,6 +12,7 @@ from typing import Any, Final
 import torch
 from attrs import define, field, frozen
 
+from kforge.building import build
 from kforge.device import facts as device_facts
 from kforge.device import require
 from kforge.errors import HarnessError, MissingError
@@ -87,12 +88,12 @@ class Session:
         limit = int(0.85 * available_memory())
         resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.getrlimit(resource.RLIMIT_DATA)[1]))
         provided = self._plugins.compiler(target)
-        self._compiler = provided.record.build()
+        self._compiler = build(provided.record, provided.source)
         require(target)
         here = self._compiler.available(target.device)
         if not here.ok:
             raise MissingError(f"{target} cannot be built here: {here.reason}", hint=here.hint)
-        self._verifiers = [item.record.build() for item in self._plugins.verifiers()]
+        self._verifiers = [build(item.record, item.source) for item in self._plugins.verifiers()]
         self.tell("prepare", f"preparing {target.language}")
         setup = self._compiler.prepare(self.options.cache / target.language)
         source = read_problem(path)
