@@ -26,7 +26,8 @@ def build(record: Record[B_co], source: Source) -> B_co:
         return record.build()
     except (KforgeError, KeyboardInterrupt):
         raise
-    except BaseException as error:  # noqa: BLE001 - SystemExit and anything else of a stranger must not end us
+    except BaseException as error:
+        # SystemExit and anything else of a stranger must not end us.
         raise MissingError(
             f"the plugin {source.distribution} {source.version} (entry point {source.entry_point}) is broken: "
             f"it raised {type(error).__name__}: {error}",
