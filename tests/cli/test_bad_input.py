@@ -40,6 +40,13 @@ PROBLEMS: dict[str, tuple[str | None, int, str]] = {
     "inputs exit": (PROBLEM.replace(INPUTS, "    raise SystemExit(0)\n"), 2, "ended the program (SystemExit: 0)"),
     "raises": (_forward("raise ValueError('a\x1b[2Jb')"), 2, "the reference's forward raises ValueError: a"),
     "returns None": (_forward("return None"), 2, "the reference's forward returned None"),
+    "crashes": (_forward("__import__('ctypes').string_at(0)"), 2, "ended the judge with signal SIGSEGV"),
+    "ends the process": (_forward("__import__('os')._exit(0)"), 2, "ended the judge with status 0"),
+    "writes to stdout": (
+        "import os\nos.write(1, b'raw')\nprint('more')\n" + _forward("return print('x')"),
+        2,
+        "forward returned None",
+    ),
     "too much memory": (_forward("return torch.empty(10**13) + x"), 4, "needs more memory than there is: 36.38 TiB"),
     "random": (_forward("return x + torch.rand(4096)"), 4, "the reference is not deterministic"),
     "wildly random": (_forward("return x * __import__('secrets').randbelow(10**9)"), 4, "is not deterministic"),

@@ -18,7 +18,7 @@ from attrs import field, frozen
 
 from kforge import errors
 from kforge.disk import require_room
-from kforge.errors import HarnessError, KforgeError
+from kforge.errors import HarnessError, KforgeError, ProblemError
 from kforge.judge.protocol import CLIENT_LIMIT, Channel, ChannelError
 from kforge.plan.graph import Graph
 from kforge.records import Candidate, Judgement, Precision, ProblemFacts, Target
@@ -66,6 +66,7 @@ class JudgeClient:
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
         self._scratch: Path | None = None
+        self._stage = ""
 
     def __enter__(self) -> Self:
         return self
@@ -116,6 +117,7 @@ class JudgeClient:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "kforge.judge", str(its.fileno())],
                 env=environment, pass_fds=[its.fileno()], stdin=subprocess.DEVNULL, start_new_session=True,
+                stdout=2,  # what a Problem or a library prints is no part of the result
             )  # fmt: skip
         self._channel = Channel(mine, CLIENT_LIMIT)
 
@@ -127,7 +129,8 @@ class JudgeClient:
             while True:
                 answer = self._channel.receive()
                 if "progress" in answer:
-                    self._on_progress(Progress(answer["progress"][0], message=answer["progress"][1]))
+                    self._stage = answer["progress"][0]
+                    self._on_progress(Progress(self._stage, message=answer["progress"][1]))
                 elif "error" in answer:
                     raise _error(answer["error"])
                 else:
@@ -135,7 +138,7 @@ class JudgeClient:
         except ChannelError as error:
             raise self._gone() from error
 
-    def _gone(self) -> HarnessError:
+    def _gone(self) -> KforgeError:
         assert self._process is not None
         try:
             code = self._process.wait(timeout=5)
@@ -146,7 +149,10 @@ class JudgeClient:
                 "the judge was killed, most likely because memory ran out", hint="make the Problem's inputs smaller"
             )
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"status {code}"
-        return HarnessError(f"the judge ended with {how}", hint="its last words are above; please report them")
+        if self._stage == "reference":
+            return ProblemError(f"the reference ended the judge with {how}", hint="run the file by itself to mend it")
+        hint = "please report it, with what is written above and `kforge doctor`'s output"
+        return HarnessError(f"the judge ended with {how}", hint=hint)
 
     def close(self) -> None:
         """End the judge, its workers and its scratch folder; waits at most a few seconds."""
