@@ -70,6 +70,8 @@ class Place:
             "KFORGE_CACHE": str(self.cache),
             "TMPDIR": str(self.folder / "tmp"),
             "TERM": "xterm",
+            # With a limit on the size of files Python would leave half of a module's bytecode in the source tree.
+            "PYTHONDONTWRITEBYTECODE": "1",
         }
         return {**kept, **own, **self.environment}
 

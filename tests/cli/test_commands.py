@@ -134,6 +134,14 @@ def test_a_bug_is_a_traceback_with_the_way_to_report_it(
     assert "please report it" in err
 
 
+def test_an_end_of_file_is_no_interrupt(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _judge(monkeypatch, EOFError("marshal data too short"))
+    assert main(VERIFY) == 4
+    assert "marshal data too short" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", [["plugins"], ["doctor"], ["runs"], ["runs", "list"]])
 def test_listings_work_and_write_their_schema(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(command) == 0

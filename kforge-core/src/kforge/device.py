@@ -6,6 +6,7 @@ import os
 import re
 from pathlib import Path
 
+from kforge.building import build
 from kforge.errors import MissingError
 from kforge.manager import Manager
 from kforge.records import Availability, DeviceFacts, Target
@@ -30,7 +31,7 @@ def facts(kind: str, plugins: Manager, *, index: int | None = None) -> DeviceFac
     """Give the generic facts, enriched by each device plugin that says its device is here."""
     known = generic_facts(kind, index=index)
     for provided in plugins.devices(kind):
-        device = provided.record.build()
+        device = build(provided.record, provided.source)
         if device.available().ok:
             known = device.enrich(known)
     return known

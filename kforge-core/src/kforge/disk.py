@@ -9,6 +9,8 @@ from typing import Final
 
 from kforge.errors import HarnessError
 
+CACHE: Final = "KFORGE_CACHE"
+"""The variable that names the folder for what can be made again."""
 ROOM: Final = 16 * 2**20
 """Bytes that shims, kernels and compiled references of one Problem may take."""
 

@@ -9,17 +9,20 @@ import platform
 import shutil
 import sys
 import tempfile
+from pathlib import Path
 
 from attrs import field, frozen
 
 import kforge
 from kforge import device
 from kforge.building import build
+from kforge.disk import CACHE
 from kforge.errors import KforgeError
 from kforge.interfaces import CompilerPlugin
+from kforge.judge.client import cache_folder
 from kforge.manager import Manager, Provided
 from kforge.records import Availability, DeviceFacts, Isolation, Version
-from kforge.store import Store
+from kforge.store import HOME, Store
 
 _CPU = "cpu"
 
@@ -54,7 +57,7 @@ class Health:
 def examine(plugins: Manager) -> Health:
     """Look at everything; what fails is recorded, nothing is raised."""
     facts = device.facts(_CPU, plugins)
-    checks = (_system(), _python(), _torch(), _cpp(), _store(), _cpu(facts), *_plugins(plugins))
+    checks = (_system(), _python(), _torch(), _cpp(), _store(), _cache(), _cpu(facts), *_plugins(plugins))
     offered = [one for one in plugins.offered() if isinstance(one.record, CompilerPlugin)]
     targets = tuple(_target(one, kind) for one in offered for kind in one.record.devices)
     return Health(checks, targets=targets, device=facts, isolation=_isolation())
@@ -95,20 +98,33 @@ def _cpp() -> Check:
 
 def _store() -> Check:
     store = Store()
-    folder = store.home
+    found = _folder("store", store.home, HOME)
+    if not found.available.ok:
+        return found
+    try:
+        store.runs()
+    except KforgeError as error:
+        return Check("store", detail=error.message, available=Availability(ok=False, hint=error.hint))
+    return found
+
+
+def _cache() -> Check:
+    return _folder("cache", cache_folder(), CACHE)
+
+
+def _folder(name: str, path: Path, variable: str) -> Check:
+    """Check that files can be made there, and make none that stays."""
+    folder = path
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     try:
         with tempfile.TemporaryFile(dir=folder):
             pass
-        store.runs()
     except OSError as error:
-        hint = "make it writable, or use another folder: KFORGE_HOME=FOLDER"
-        detail = f"{store.home} cannot be written: {error.strerror}"
-        return Check("store", detail=detail, available=Availability(ok=False, hint=hint))
-    except KforgeError as error:
-        return Check("store", detail=error.message, available=Availability(ok=False, hint=error.hint))
-    return Check("store", detail=str(store.home), available=Availability(ok=True))
+        hint = f"make it writable, or use another folder: {variable}=FOLDER"
+        detail = f"{path} cannot be written: {error.strerror}"
+        return Check(name, detail=detail, available=Availability(ok=False, hint=hint))
+    return Check(name, detail=str(path), available=Availability(ok=True))
 
 
 def _cpu(facts: DeviceFacts) -> Check:

@@ -48,7 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _interruptible():
             code = kforge.main(words, prog_name="kforge", standalone_mode=False)
         return int(code or ExitCode.DONE)
-    except click.exceptions.Abort:
+    except click.exceptions.Abort as error:
+        if isinstance(error.__cause__, EOFError):
+            return out.bug(error.__cause__)  # click takes it for the end of a person's input, which no command reads
         return out.fail(InterruptedByPerson("interrupted"))
     except KeyboardInterrupt:
         return out.fail(InterruptedByPerson("interrupted"))

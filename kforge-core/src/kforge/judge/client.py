@@ -17,7 +17,7 @@ import platformdirs
 from attrs import field, frozen
 
 from kforge import errors
-from kforge.disk import require_room
+from kforge.disk import CACHE, require_room
 from kforge.errors import HarnessError, KforgeError, ProblemError
 from kforge.judge.protocol import CLIENT_LIMIT, Channel, ChannelError
 from kforge.plan.graph import Graph
@@ -40,7 +40,7 @@ ALLOCATOR: Final = {"GLIBC_TUNABLES": ":".join(f"glibc.malloc.{setting}" for set
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Give the folder for what can be made again: ``KFORGE_CACHE``, else the user's cache folder."""
-    chosen = environment.get("KFORGE_CACHE")
+    chosen = environment.get(CACHE)
     return Path(chosen) if chosen else Path(platformdirs.user_cache_dir("kforge"))
 
 
@@ -102,7 +102,7 @@ class JudgeClient:
         return self._request(message, Judgement)
 
     def _start(self) -> None:
-        require_room(cache_folder(), "KFORGE_CACHE")
+        require_room(cache_folder(), CACHE)
         try:
             self._scratch = Path(tempfile.mkdtemp(prefix="kforge-"))
         except OSError as error:

@@ -13,6 +13,7 @@ import torch
 from attrs import define, field
 
 from kforge import __version__
+from kforge.disk import CACHE, require_room
 from kforge.judge.program import Failure, Program
 from kforge.judge.race import Lane, Race
 from kforge.judge.statistics import UNSTABLE, ratio, times
@@ -83,6 +84,7 @@ class Measurer:
                 self._ready(self._compiled)
                 self._compiled_ready = True
             except Failure as failure:
+                require_room(self.workshop.cache, CACHE)  # else the baseline fell to a full disk
                 said = " ".join(failure.finding.message.partition("\n\n")[0].split())[:300]
                 self.notes.append(f"torch.compile cannot compile this reference: {said}")
                 self._compiled.__exit__()
