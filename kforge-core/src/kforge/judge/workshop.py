@@ -18,7 +18,7 @@ from kforge.interfaces import WorkerSetup
 from kforge.judge.arena import Arena, Layout
 from kforge.judge.expected import Case
 from kforge.judge.inputs import Ring, place_all, slot_bytes, tensors_of
-from kforge.judge.isolation import Confinement
+from kforge.judge.isolation import LAYERS, Confinement
 from kforge.judge.program import Program
 from kforge.judge.race import BATCH_S
 from kforge.judge.reference import Reference
@@ -39,6 +39,8 @@ ACCELERATOR_BYTES: Final = 24 * 2**30
 """The same where a driver maps an accelerator's memory."""
 BUILD_S: Final = 180.0
 NOT_ACCELERATORS: Final = tuple(f"/dev/{name}" for name in ("tty", "pts", "ptmx", "fuse", "net", "kvm", "vhost", "shm"))
+DRIVERS_REFUSE: Final = ("landlock files", "no sockets")
+"""Layers under which a driver was seen not to start; the worker's own root still hides files and sockets."""
 SCRATCH_BYTES: Final = 512 * 2**20
 
 
@@ -228,6 +230,7 @@ class Workshop:
         confinement = Confinement(
             readable=tuple(str(path) for path in (*self.setup.readable, *readable, *(() if cpu else ("/sys",)))),
             devices=() if cpu else device_nodes(),
+            layers=None if cpu else tuple(layer for layer in LAYERS if layer not in DRIVERS_REFUSE),
             writable=tuple(str(path) for path in writable),
             hidden=tuple(str(path) for path in hidden),
             scratch=str(scratch),
