@@ -39,7 +39,7 @@ def spread(values: list[float], unit: str) -> dict[str, Any]:
     }
 
 
-def starts(session: Session, candidate: Candidate, count: int = 20) -> dict[str, Any]:
+def starts(session: Session, count: int = 20) -> dict[str, Any]:
     """Time a confined worker's start, its null round trips, and stopping it."""
     workshop = session._open()
     start_ms, trip_us, stop_us, kill_ms = [], [], [], []
@@ -75,7 +75,7 @@ def against_itself(session: Session, candidate: Candidate, repeats: int) -> dict
         _, ratio = session._measurer.measure(candidate, candidate, lambda _program: None, screen=False)
         assert ratio is not None
         rows.append((ratio.speedup, ratio.interval.low, ratio.interval.high))
-        print(f"A/A {number + 1}: {ratio.speedup:.3f} [{ratio.interval.low:.3f}, {ratio.interval.high:.3f}]", flush=True)
+        print(f"{number + 1}: {ratio.speedup:.3f} [{ratio.interval.low:.3f}, {ratio.interval.high:.3f}]", flush=True)
     return {
         "ratios": spread([row[0] for row in rows], "1"),
         "half_widths": spread([(row[2] - row[1]) / (row[2] + row[1]) for row in rows], "share"),
@@ -108,7 +108,7 @@ def measure(name: str, target: Target, repeats: int) -> dict[str, Any]:
             first = session.judge(candidate)
             assert first.correct, first.verdict
             result = {
-                "starts": starts(session, candidate),
+                "starts": starts(session),
                 "against_itself": against_itself(session, candidate, repeats),
             }
             result["pair_overhead"] = spread(session._measurer.overheads_s, "s")

@@ -1,6 +1,6 @@
 """What a plugin implements: one record and one Protocol for each of the five hooks.
 
-A record describes and does nothing; the core calls its ``build`` when it needs the object, in the process that needs it.
+A record describes and does nothing; the core calls its ``build`` when and in the process where it needs the object.
 Objects are used by one thread of one process. A Protocol's methods raise `KforgeError` for what the person can mend and
 return records for what a candidate did; any other exception is a bug of the plugin and is reported with its name.
 """
@@ -75,7 +75,7 @@ class Compiler(Protocol):
         ...
 
     def prepare(self, cache: Path) -> WorkerSetup:
-        """Make, in the trusted judge, whatever all candidates share, under ``cache``; called once, before any worker."""
+        """Make, in the trusted judge, what all candidates share, under ``cache``; called once, before any worker."""
         ...
 
     def explain(self, log: str, source: str) -> tuple[Diagnostic, ...]:
@@ -113,7 +113,7 @@ class Verifier(Protocol):
     """One further check of a candidate, in the trusted judge."""
 
     def check_source(self, candidate: Candidate) -> tuple[Finding, ...]:
-        """Read the source, before any process is started; must not execute it. A decisive finding ends the judgement."""
+        """Read the source before any process is started, never execute it. A decisive finding ends the judgement."""
         ...
 
 

@@ -20,7 +20,7 @@ _DEPTH = 50
 """Lists in lists that an argument may have; torch's schemas have two."""
 
 
-def _plain_argument(argument: Argument) -> Any:  # noqa: ANN401 - JSON data has no narrower type
+def _plain_argument(argument: Argument) -> Any:
     if isinstance(argument, Ref):
         return {"ref": argument.name}
     if isinstance(argument, Items):
@@ -52,7 +52,7 @@ _converter.register_structure_hook_func(_is_argument, _argument)
 _converter.register_unstructure_hook_func(_is_argument, _plain_argument)
 
 
-def to_plain(record: object) -> Any:  # noqa: ANN401 - JSON data has no narrower type
+def to_plain(record: object) -> Any:
     """Give the record as JSON data: objects, arrays, strings, numbers, booleans, null."""
     return _converter.unstructure(record)
 
@@ -61,7 +61,7 @@ def from_plain(data: object, kind: type[T]) -> T:
     """Build the record from JSON data; every fault is told at once, each with its path (``$.findings[2].phase``)."""
     try:
         return _converter.structure(data, kind)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - cattrs raises groups of whatever the fields raised
         faults = "; ".join(cattrs.transform_error(error))
         raise UsageError(f"this is not a {kind.__name__} record: {faults}") from None
 

@@ -192,7 +192,7 @@ def compare_tensor(
 
 
 def compare_shape(path: str, expected: object, got: object, phase: Phase) -> Finding | None:
-    """Compare what kind of value came: structure, exact type, shape, dtype, device; scalars by value."""
+    """Compare what kind of value came: structure, exact type, shape, dtype; scalars by value."""
 
     def finding(check: str, message: str, right: object, mine: object) -> Finding:
         text = f"{path}: {message}"

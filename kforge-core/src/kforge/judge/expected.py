@@ -224,7 +224,7 @@ class Oracle:
             )
             if differs:
                 raise CannotJudgeError(
-                    f"the reference is not deterministic: {path} differs between two runs on the same inputs and weights",
+                    f"the reference is not deterministic: {path} differs between two runs on the same inputs",
                     hint="remove randomness (dropout in training mode, torch.rand) from forward",
                 )
 

@@ -17,8 +17,9 @@ import torch
 from attrs import define, field
 from numpy.typing import NDArray
 
+from kforge.errors import CannotJudgeError
 from kforge.judge.arena import Arena, Layout
-from kforge.judge.values import TensorAt, decode, encode
+from kforge.judge.values import TensorAt, decode, dtype_name, encode
 
 MASTERS: Final = 2
 ZEROS: Final = 1e-3
@@ -75,6 +76,13 @@ def _without_zeros(bits: NDArray[Any], mantissa: int) -> NDArray[Any]:
     return bits
 
 
+def _varies(how: str) -> CannotJudgeError:
+    return CannotJudgeError(
+        f"get_inputs gives other shapes from call to call: {how}",
+        hint="let get_inputs give one shape, and list further ones in get_input_variants",
+    )
+
+
 @define
 class _Source:
     """One tensor input: the bits of its masters."""
@@ -119,9 +127,18 @@ class Ring:
         return any(source.mantissa is not None for source in self._sources)
 
     def put(self, arena: Arena, slot: int, arguments: Arguments) -> None:
-        """Write given arguments into a slot."""
-        for where, tensor in zip(self._places[slot], tensors_of(arguments), strict=True):
+        """Write given arguments into a slot; raises `CannotJudgeError` where they are laid out in another way."""
+        tensors = tensors_of(arguments)
+        places = self._places[slot]
+        if len(tensors) != len(places):
+            raise _varies(f"{len(places)} tensors, then {len(tensors)}")
+        for number, (where, tensor) in enumerate(zip(places, tensors, strict=True)):
+            mine = (tuple(tensor.shape), tuple(tensor.stride()), dtype_name(tensor.dtype))
+            if mine != (where.shape, where.stride, where.dtype):
+                raise _varies(f"tensor {number} is {where.dtype} {where.shape}, then {mine[2]} {mine[0]}")
             arena.put(tensor, where)
+        left = iter(places)
+        self.tagged[slot] = encode(arguments, lambda _: next(left))
 
     def redraw(self, arena: Arena, slot: int) -> None:
         """Give a slot new contents under a fresh secret key, offset and choice of master."""

@@ -138,6 +138,7 @@ class Measurer:
             for program in programs:
                 self._ready(program)
             if compiled is not None:
+                workshop.bind(compiled)
                 programs.insert(len(programs) - 1 if programs[-1].name == EAGER else len(programs), compiled)
             race = Race(
                 workshop.arena, workshop.ring, [Lane(program) for program in programs], workshop.case.output,

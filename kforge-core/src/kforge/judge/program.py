@@ -98,6 +98,8 @@ class Program:
         try:
             self.process.freeze(FREEZE_S)
         except NotStopped as error:
+            if self.process.killed_because is None and self.process.exited() is not None:
+                raise self._died() from None
             raise self._gone(f"it could not be stopped: {error}", check="not_stopped", status=Status.REJECTED) from None
         self._frozen = True
 
@@ -106,8 +108,8 @@ class Program:
 
         ``tiles`` are seeds for where to read, from 0 to 2**31. Gives seconds and the outputs as decoded values.
         """
-        self.thaw()
         start = time.monotonic_ns()
+        self.thaw()
         self._guarded(lambda: self._channel.send(message, timeout), timeout)
         answer = self._guarded(lambda: self._channel.receive(timeout), timeout)
         self.freeze()

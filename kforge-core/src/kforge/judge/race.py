@@ -60,9 +60,9 @@ class Race:
     call_limit_s: float
     max_calls: int
     redraw_whole: Callable[[int], None] | None = None
+    """Draws a slot from the Problem's own generator, where a key cannot change it."""
     window_s: float = 0.0
     """Spent in timed windows by all lanes, warm-up included."""
-    """Draws a slot from the Problem's own generator, where a key cannot change it."""
 
     def run(self, rounds: int = ROUNDS) -> None:
         """Warm up, then time ``rounds`` rounds; raises `Failure` for what the candidate did wrong."""

@@ -158,7 +158,7 @@ class Session:
 
     def trace(self) -> Graph | Untraceable:
         """Give the reference as a plain graph, or why it cannot be given."""
-        case = self._cases[0]
+        case = self._open().case
         with torch.no_grad():
             return trace(self._reference.construct(case.seed), map_tensors(case.arguments, torch.clone))
 
@@ -169,7 +169,7 @@ class Session:
         """
         started = time.monotonic()
         if confirm:
-            del self._cases[1:]
+            self._cases.clear()
         findings = [finding for finding in [exposure(self._measurer.isolation)] if finding]
         build: Build | None = None
         measurement = against = None
@@ -211,7 +211,7 @@ class Session:
         """Build the candidate and compare it on every case; raises `Failure`."""
         self.tell("build", "building")
         workshop = self._open()
-        program = workshop.candidate(candidate, "candidate")
+        program = workshop.candidate(candidate, "candidate", self._case(0))
         try:
             seconds = program.build_s
             for number in range(CASES):
@@ -234,11 +234,11 @@ class Session:
         workshop = self._open()
         case = self._case(CASES)
         if workshop.load(program, case):
-            case = self._cases[0]
+            case = workshop.case
             workshop.load(program, case)
         number = secrets.randbelow(3)
         compare_case(workshop, program, case, Phase.RECHECK, number=number, limit_s=self._limit_s)
-        workshop.load(program, self._cases[0])
+        workshop.load(program, workshop.case)
 
     def _open(self) -> Workshop:
         if self._workshop is None:
