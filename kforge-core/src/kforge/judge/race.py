@@ -168,4 +168,3 @@ class Race:
                             "inputs_unchanged", phase=Phase.TIMING, output=f"input {number}",
                             message=f"input {number} was changed by the candidate while it was timed",
                         ))  # fmt: skip
-

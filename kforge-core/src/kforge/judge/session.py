@@ -203,9 +203,7 @@ class Session:
             return finding
         diagnostics: tuple[Diagnostic, ...] = self._compiler.explain(finding.text, candidate.source)
         text = finding.text[-8000:]
-        return Finding(
-            finding.check, phase=finding.phase, message=finding.message, diagnostics=diagnostics, text=text
-        )
+        return Finding(finding.check, phase=finding.phase, message=finding.message, diagnostics=diagnostics, text=text)
 
     def _compare(self, candidate: Candidate, findings: list[Finding]) -> Build:
         """Build the candidate and compare it on every case; raises `Failure`."""
@@ -270,4 +268,3 @@ def _tensor_facts(name: str, tensor: Any) -> TensorFacts:
 
 def _bytes_of(output: Any) -> int:
     return sum(leaf.values.numel() * itemsize(leaf.dtype) for _, leaf in leaves(output) if isinstance(leaf, Expected))
-

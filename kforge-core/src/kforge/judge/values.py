@@ -65,7 +65,6 @@ class Other:
     type_name: str
 
 
-
 def encode(value: object, tensor: Callable[[torch.Tensor], TensorAt]) -> list[Any]:
     """Tag a value; ``tensor`` says where a tensor lies."""
     match value:

@@ -173,11 +173,7 @@ class Worker:
 
     def _state(self, _: Message) -> Message:
         parameters = dict(self._module.named_parameters()) if isinstance(self._module, torch.nn.Module) else {}
-        return {
-            "state": [
-                [name, name in parameters, encode(tensor, self._export)] for name, tensor in self._named()
-            ]
-        }
+        return {"state": [[name, name in parameters, encode(tensor, self._export)] for name, tensor in self._named()]}
 
     def _named(self) -> list[tuple[str, torch.Tensor]]:
         if not isinstance(self._module, torch.nn.Module):
@@ -246,4 +242,3 @@ def describe(error: BaseException) -> dict[str, Any]:
         "traceback": "".join(lines)[-20_000:],
         "log": str(log)[:MAX_LOG] if isinstance(log, str) else "",
     }
-
