@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kforge.judge.isolation import Confinement, probe
+from kforge.judge.isolation import Confinement
 from kforge.judge.process import WorkerProcess
 from kforge.judge.zygote import Zygote
 from tests.core.workers import SERVE, Spawn
@@ -42,13 +42,6 @@ def spawn_as_asked(zygote: Zygote, tmp_path: Path) -> Iterator[Spawn]:
     for worker in workers:
         worker.kill()
     os.close(arena)
-
-
-@pytest.fixture(scope="session")
-def whole_isolation() -> None:
-    missing = probe().missing
-    if missing:
-        pytest.skip(f"hostile code needs the whole isolation: {missing[0].name}: {missing[0].reason}")
 
 
 @pytest.fixture

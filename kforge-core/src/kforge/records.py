@@ -206,6 +206,16 @@ class Interval:
 
 
 @frozen
+class Limits:
+    """Seconds that a candidate may take."""
+
+    build_s: float = field(default=180.0, kw_only=True)
+    """To be imported and constructed: compilers of kernels run then."""
+    call_s: float = field(default=10.0, kw_only=True)
+    """For one call, on top of twenty times what the reference takes."""
+
+
+@frozen
 class Times:
     """Seconds a call of one program under the judge's clock."""
 

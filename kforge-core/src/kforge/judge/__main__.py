@@ -19,7 +19,7 @@ from kforge.judge.guard import is_out_of_memory
 from kforge.judge.protocol import CLIENT_LIMIT, Channel, ChannelClosed
 from kforge.judge.session import Options, Session
 from kforge.plan.graph import Untraceable
-from kforge.records import Candidate, Precision, Target
+from kforge.records import Candidate, Limits, Precision, Target
 from kforge.serialize import from_plain, to_plain
 
 
@@ -73,6 +73,8 @@ class Server:
                 Target.parse(request["target"]),
                 precision=None if precision is None else Precision(precision),
                 allow_library=request["allow_library"],
+                limits=from_plain(request["limits"], Limits),
+                compiled=request["compiled"],
                 scratch=Path(request["scratch"]),
                 cache=Path(request["cache"]),
             )

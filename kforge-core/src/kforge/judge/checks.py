@@ -131,20 +131,20 @@ class _Worst:
     block: tuple[float, float] | None = None
     """Root mean square error and its limit, where only a block is off."""
 
-    def look(self, start: int, right: torch.Tensor, mine: torch.Tensor, budget: Budget | None, slack: float) -> None:
+    def look(self, start: int, right: torch.Tensor, mine: torch.Tensor, budget: Budget, slack: float) -> None:
         """Take in one chunk, both sides flat and float64."""
         finite = torch.where(torch.isfinite(right), right, 0.0)
         same = (right == mine) | (right.isnan() & mine.isnan())
         odd = ~same & ~(torch.isfinite(right) & torch.isfinite(mine))
         errors = torch.where(same | odd, 0.0, (mine - right).abs())
-        allowed = torch.zeros_like(errors) if budget is None else slack * budget.element(finite)
+        allowed = slack * budget.element(finite)
         excess = torch.where(odd, math.inf, errors - allowed)
         self.bad += int((excess > 0).sum())
         place = int(excess.argmax())
         if float(excess[place]) > self.excess:
             self.excess, self.block = float(excess[place]), None
             self._keep(start, place, right, mine, allowed)
-        elif self.at is None and budget is not None:
+        elif self.at is None:
             self._look_at_blocks(start, right, mine, errors, allowed, slack * budget.of_block(_blocks(finite)))
 
     def _look_at_blocks(self, start: int, right: torch.Tensor, mine: torch.Tensor, errors: torch.Tensor,
@@ -166,6 +166,8 @@ def compare_tensor(
 ) -> Finding | None:
     """Compare elements; shapes and dtypes are equal already. ``slack`` widens the budget for inexact expectations."""
     parts = 2 if got.is_complex() else 1
+    if expected.budget is None:
+        return _compare_exactly(path, expected.values.reshape(-1), got, phase)
     worst = _Worst()
     for start, (right, mine) in _chunks(expected.values, got):
         worst.look(start * parts, right, mine, expected.budget, slack)
@@ -182,12 +184,31 @@ def compare_tensor(
             "the kernel computes at a lower precision than the reference"
         )
     else:
-        why = "they must be equal" if expected.budget is None else f"error {error:.3g}, allowed {worst.allowed:.3g}"
-        message += f" ({why}); {worst.bad} of {expected.values.numel()} elements are off"
+        off = f"{worst.bad} of {expected.values.numel()} elements are off"
+        message += f" (error {error:.3g}, allowed {worst.allowed:.3g}); {off}"
     odd = not (math.isfinite(worst.got) and math.isfinite(worst.expected))
     return Finding(
         "nonfinite" if odd else "values", phase=phase, message=message, output=path, index=index,
         expected=repr(worst.expected), got=repr(worst.got), error=None if odd else error, allowed=worst.allowed,
+    )  # fmt: skip
+
+
+def _compare_exactly(path: str, right: torch.Tensor, got: torch.Tensor, phase: Phase) -> Finding | None:
+    """Compare integers and booleans as they are: float64 does not hold all of them."""
+    mine = got.reshape(-1)
+    if torch.equal(right, mine):
+        return None
+    off = (right != mine).nonzero()[:, 0]
+    at = int(off[0])
+    index = _place(at, tuple(got.shape), 1)
+    expected, came = right[at].item(), mine[at].item()
+    message = (
+        f"{path}: element [{', '.join(map(str, index))}] is {came}, expected {expected} (they must be equal); "
+        f"{off.numel()} of {right.numel()} elements are off"
+    )
+    return Finding(
+        "values", phase=phase, message=message, output=path, index=index, expected=repr(expected), got=repr(came),
+        error=float(abs(came - expected)), allowed=0.0,
     )  # fmt: skip
 
 
@@ -226,7 +247,8 @@ def _compare_scalar(path: str, expected: object, got: object, phase: Phase) -> F
         )  # fmt: skip
     if isinstance(expected, float | complex) and isinstance(got, float | complex):
         both_nan = expected != expected and got != got
-        close = both_nan or expected == got or abs(expected - got) <= 1e-6 * abs(expected)
+        near = math.isfinite(abs(expected)) and abs(expected - got) <= 1e-6 * abs(expected)
+        close = both_nan or expected == got or near
     else:
         close = expected == got
     if close:

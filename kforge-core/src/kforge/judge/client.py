@@ -21,7 +21,7 @@ from kforge.disk import CACHE, require_room
 from kforge.errors import HarnessError, KforgeError, ProblemError
 from kforge.judge.protocol import CLIENT_LIMIT, Channel, ChannelError
 from kforge.plan.graph import Graph
-from kforge.records import Candidate, Judgement, Precision, ProblemFacts, Target
+from kforge.records import Candidate, Judgement, Limits, Precision, ProblemFacts, Target
 from kforge.serialize import from_plain, to_plain
 
 T = TypeVar("T")
@@ -57,11 +57,14 @@ class JudgeClient:
 
     def __init__(
         self, target: Target, *, precision: Precision | None = None, allow_library: bool = False,
-        on_progress: Callable[[Progress], None] = lambda _: None,
+        limits: Limits | None = None, compiled: bool = True, on_progress: Callable[[Progress], None] = lambda _: None,
     ) -> None:  # fmt: skip
+        """Prepare; ``compiled`` says whether torch.compile is a baseline, which takes it many seconds to build."""
         self._target = target
         self._precision = precision
         self._allow_library = allow_library
+        self._limits = limits or Limits()
+        self._compiled = compiled
         self._on_progress = on_progress
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
@@ -81,6 +84,8 @@ class JudgeClient:
             "target": str(self._target),
             "precision": None if self._precision is None else self._precision.value,
             "allow_library": self._allow_library,
+            "limits": to_plain(self._limits),
+            "compiled": self._compiled,
             "scratch": str(self._scratch),
             "cache": str(cache_folder()),
             "problem": str(problem.absolute()),

@@ -7,6 +7,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Final
 
 import torch
@@ -17,10 +18,13 @@ from kforge.disk import CACHE, require_room
 from kforge.judge.program import Failure, Program
 from kforge.judge.race import Lane, Race
 from kforge.judge.statistics import UNSTABLE, ratio, times
-from kforge.judge.workshop import BUILD_S, Workshop
+from kforge.judge.workshop import BASELINE_BUILD_S, Workshop
 from kforge.records import Candidate, DeviceFacts, Isolation, Measurement, Phase, Precision, Ratio, Version
 
 PROCESSES: Final = 3
+MOST_PROCESSES: Final = 6
+STEADY: Final = 0.04
+"""Half-width of the interval, as a share, above which further pairs of processes are timed."""
 EAGER: Final = "eager"
 COMPILED: Final = "torch.compile"
 BEST: Final = "best"
@@ -63,24 +67,24 @@ class Measurer:
     _eager_loses: bool = False
     """Known after the first measurement: then passes need only the faster baseline."""
 
-    @property
-    def isolation(self) -> Isolation:
-        """The layers that workers of this session have."""
-        return self._compiled_isolation
+    isolation: Isolation = field(factory=lambda: Isolation(()))
+    """The layers that workers of this session have."""
 
-    _compiled_isolation: Isolation = field(factory=lambda: Isolation(()))
-
-    def start_compiled(self) -> None:
-        """Start torch.compile's worker; it builds while candidates are built and compared."""
-        self._compiled = self.workshop.baseline(COMPILED, compiled=True)
-        if self._compiled.isolation is not None:
-            self._compiled_isolation = self._compiled.isolation
+    def start(self, *, compiled: bool) -> None:
+        """Learn the layers from a first worker, torch.compile's, which builds while candidates are compared."""
+        if compiled:
+            first = self._compiled = self.workshop.baseline(COMPILED, compiled=True)
+        else:
+            with self.workshop.spawn("first", {}, warm=0) as first:
+                first.wait_ready()
+        assert first.isolation is not None
+        self.isolation = first.isolation
 
     def _compiled_program(self) -> Program | None:
         if self._compiled is not None and not self._compiled_ready:
             self.tell("baseline", "waiting for torch.compile")
             try:
-                self._compiled.take(BUILD_S)
+                self._compiled.take(BASELINE_BUILD_S)
                 self._ready(self._compiled)
                 self._compiled_ready = True
             except Failure as failure:
@@ -110,9 +114,11 @@ class Measurer:
         mine = _Samples()
         notes = list(self.notes)
         with self._device_lock():
-            for number in range(PROCESSES):
-                self.tell("time", f"timing, pair of processes {number + 1} of {PROCESSES}")
-                for lane in self._race(candidate, best, compiled, recheck):
+            for number in range(PROCESSES if screen and best is not None else MOST_PROCESSES):
+                if number >= PROCESSES and self._steady(samples):
+                    break
+                self.tell("time", f"timing, pair of processes {number + 1} of {max(number + 1, PROCESSES)}")
+                for lane in self._race(candidate, best, compiled, recheck, number):
                     name = lane.program.name
                     if name == "candidate":
                         first = lane
@@ -124,17 +130,26 @@ class Measurer:
                     break
         return self._measurement(mine, samples, notes)
 
+    @staticmethod
+    def _steady(samples: dict[str, _Samples]) -> bool:
+        """Say whether the interval against the fastest opponent is narrow enough."""
+        ratios = [ratio(name, sample.ratios) for name, sample in samples.items()]
+        return min(ratios, key=lambda one: one.speedup).interval.half_width <= STEADY
+
     def _race(
         self, candidate: Candidate, best: Candidate | None, compiled: Program | None,
-        recheck: Callable[[Program], None],
+        recheck: Callable[[Program], None], number: int,
     ) -> list[Lane]:  # fmt: skip
         workshop, started = self.workshop, time.monotonic()
         with ExitStack() as stack:
-            programs = [stack.enter_context(workshop.candidate(candidate, "candidate"))]
+            starts = [partial(workshop.candidate, candidate, "candidate")]
             if best is not None:
-                programs.append(stack.enter_context(workshop.candidate(best, BEST)))
+                starts.append(partial(workshop.candidate, best, BEST))
             if best is None or compiled is None or not self._eager_loses:
-                programs.append(stack.enter_context(workshop.baseline(EAGER, compiled=False)))
+                starts.append(partial(workshop.baseline, EAGER, compiled=False))
+            # Of two equal programs the one that was started first was seen to be 1 % slower: they take turns.
+            turn = -1 if number % 2 else 1
+            programs = [stack.enter_context(start()) for start in starts[::turn]][::turn]
             for program in programs:
                 self._ready(program)
             if compiled is not None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -39,6 +41,8 @@ class Program:
 
     name: str
     process: WorkerProcess
+    scratch: Path
+    """Its folder, removed with it."""
     copies: bool = False
     """Whether its device cannot share the arena, so that contents are copied inside the window."""
     phase: Phase = Phase.BUILD
@@ -61,6 +65,7 @@ class Program:
     def __exit__(self, *_: object) -> None:
         self.process.kill()
         self._channel.close()
+        shutil.rmtree(self.scratch, ignore_errors=True)
 
     def wait_ready(self) -> None:
         """Take the first frame, sent before any hostile text reaches the worker."""

@@ -38,6 +38,7 @@ from kforge.records import (
     Diagnostic,
     Finding,
     Judgement,
+    Limits,
     Phase,
     Precision,
     ProblemFacts,
@@ -61,6 +62,9 @@ class Options:
     target: Target
     precision: Precision | None = field(default=None, kw_only=True)
     allow_library: bool = field(default=False, kw_only=True)
+    limits: Limits = field(factory=Limits, kw_only=True)
+    compiled: bool = field(default=True, kw_only=True)
+    """Whether torch.compile is a baseline; without it a session starts in seconds, and times say less."""
     scratch: Path = field(kw_only=True)
     cache: Path = field(kw_only=True)
 
@@ -108,7 +112,7 @@ class Session:
             sizes.check_memory(CASES, sum(tensor.nbytes for _, tensor in first.state))
             self._workshop = Workshop(
                 self._reference, first, sizes=sizes, setup=setup, scratch=self.options.scratch,
-                cache=self.options.cache, facts=facts, zygote=zygote,
+                cache=self.options.cache, facts=facts, zygote=zygote, build_s=self.options.limits.build_s,
             )  # fmt: skip
         except BaseException:
             zygote.close()
@@ -117,7 +121,7 @@ class Session:
             self._workshop, self._oracle.precision, facts, library_allowed=self.options.allow_library,
             limit_s=self._limit_s, tell=self.tell,
         )  # fmt: skip
-        self._measurer.start_compiled()
+        self._measurer.start(compiled=self.options.compiled)
         return self._facts(source.name, str(path), source.text)
 
     def _prepare_cases(self) -> None:
@@ -131,7 +135,7 @@ class Session:
     @property
     def _limit_s(self) -> float:
         """Seconds that one call of a candidate may take."""
-        return 10.0 + 20.0 * self._call_s
+        return self.options.limits.call_s + 20.0 * self._call_s
 
     def _case(self, number: int) -> Case:
         while len(self._cases) <= number:

@@ -21,20 +21,23 @@ def ratio(opponent: str, processes: Sequence[Sequence[float]]) -> Ratio:
     then rounds within each: the luck of a process is larger than the luck of a batch.
     """
     everything = np.concatenate([np.asarray(rounds) for rounds in processes])
+    lengths = np.array([len(rounds) for rounds in processes])
+    table = np.full((len(processes), lengths.max()), np.nan)
+    for row, rounds in zip(table, processes, strict=True):
+        row[: len(rounds)] = rounds
     generator = np.random.default_rng(0)
-    medians = np.empty(RESAMPLES)
-    arrays = [np.asarray(rounds) for rounds in processes]
-    for number in range(RESAMPLES):
-        chosen = generator.integers(len(arrays), size=len(arrays))
-        drawn = [arrays[which][generator.integers(arrays[which].size, size=arrays[which].size)] for which in chosen]
-        medians[number] = np.median(np.concatenate(drawn))
-    low, high = np.percentile(medians, [2.5, 97.5])
+    chosen = generator.integers(len(processes), size=(RESAMPLES, len(processes)))
+    which = (generator.random((*chosen.shape, table.shape[1])) * lengths[chosen][..., None]).astype(np.intp)
+    drawn = table[chosen[..., None], which]
+    drawn[np.arange(table.shape[1]) >= lengths[chosen][..., None]] = np.nan  # no more draws than rounds
+    median = np.nanmedian if lengths.min() < lengths.max() else np.median
+    low, high = np.percentile(median(drawn.reshape(RESAMPLES, -1), axis=1), [2.5, 97.5])
     return Ratio(
         opponent,
         speedup=float(np.median(everything)),
         interval=Interval(float(low), float(high)),
         pairs=int(everything.size),
-        processes=len(arrays),
+        processes=len(processes),
     )
 
 

@@ -37,7 +37,7 @@ BUILD_BYTES: Final = 6 * 2**30
 """What a build may take beside inputs and outputs; compilers of kernels run inside the worker."""
 ACCELERATOR_BYTES: Final = 24 * 2**30
 """The same where a driver maps an accelerator's memory."""
-BUILD_S: Final = 180.0
+BASELINE_BUILD_S: Final = 180.0
 NOT_ACCELERATORS: Final = tuple(f"/dev/{name}" for name in ("tty", "pts", "ptmx", "fuse", "net", "kvm", "vhost", "shm"))
 DRIVERS_REFUSE: Final = ("landlock files", "no sockets")
 """Layers under which a driver was seen not to start; the worker's own root still hides files and sockets."""
@@ -109,6 +109,8 @@ class Workshop:
     """Kept between sessions; only trusted baselines write here."""
     facts: DeviceFacts = field(kw_only=True)
     zygote: Zygote = field(kw_only=True)
+    build_s: float = field(kw_only=True)
+    """Seconds that a candidate may take to build."""
     arena: Arena = field(init=False)
     ring: Ring = field(init=False)
     keyed: bool = field(init=False)
@@ -170,10 +172,10 @@ class Workshop:
             request = self._build_request(self.reference.source.text, "reference.py", "Model", self.case)
             request["path"] = [str(folder)]
             if compiled:
-                program.send("build", BUILD_S, **{**request, "compile": True, "warm": [self.ring.tagged[0]]})
+                program.send("build", BASELINE_BUILD_S, **{**request, "compile": True, "warm": [self.ring.tagged[0]]})
             else:
                 started = time.monotonic()
-                program.ask("build", BUILD_S, **request)
+                program.ask("build", BASELINE_BUILD_S, **request)
                 program.build_s = time.monotonic() - started
         except BaseException:
             program.__exit__()
@@ -188,18 +190,18 @@ class Workshop:
     def load(self, program: Program, case: Case) -> list[str]:
         """Give a worker a case's weights; answers the names that it has no place for."""
         self.write_state(case)
-        answer = program.ask("load", BUILD_S, state=self._state)
+        answer = program.ask("load", self.build_s, state=self._state)
         unmatched = answer.get("unmatched")
         return [str(name) for name in unmatched] if isinstance(unmatched, list) else []
 
     def bind(self, program: Program) -> None:
         """Make the ring's tensors in a worker, outside of any timed window."""
-        program.ask("bind", BUILD_S, slots=self.ring.tagged)
+        program.ask("bind", self.build_s, slots=self.ring.tagged)
 
     def _build(self, program: Program, source: str, file: str, name: str, case: Case) -> float:
         start = time.monotonic()
         program.phase = Phase.BUILD
-        program.ask("build", BUILD_S, **self._build_request(source, file, name, case))
+        program.ask("build", self.build_s, **self._build_request(source, file, name, case))
         program.phase = Phase.RUN
         return time.monotonic() - start
 
@@ -245,4 +247,4 @@ class Workshop:
             "scratch": str(scratch),
         }
         process = self.zygote.spawn(settings, confinement, self.arena.fd, memory_bytes=memory)
-        return Program(name, process, copies=not cpu)
+        return Program(name, process, scratch, copies=not cpu)
