@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from kforge.records import Phase, Status
+from kforge.records import Limits, Phase, Status
 from tests.judge.conftest import Opens
 from tests.judge.court import Court, assert_correct, decisive, shown
 from tests.judge.hostile import HONEST, PROBLEM, Hostile, answers, crashes, hostile, limits, values
@@ -44,6 +44,18 @@ def test_verdict(court: Court, candidate: Hostile) -> None:
     _judged(court, candidate)
     if candidate in [family[-1] for family in FAMILIES]:
         assert_correct(court.judge(HONEST))
+
+
+@pytest.fixture(scope="module")
+def patient(convene: Opens) -> Court:
+    return convene(PROBLEM, limits=Limits(build_s=30.0, call_s=30.0, memory_bytes=2**30))
+
+
+@pytest.mark.parametrize("candidate", limits.BOMBS, ids=lambda one: one.name)
+def test_memory_bomb(patient: Court, candidate: Hostile) -> None:
+    _judged(patient, candidate)
+    if candidate is limits.BOMBS[-1]:
+        assert_correct(patient.judge(HONEST))
 
 
 def test_memory_that_may_not_be_read_is_rejected_unless_the_judge_is_root(court: Court) -> None:

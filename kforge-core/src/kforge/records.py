@@ -207,12 +207,14 @@ class Interval:
 
 @frozen
 class Limits:
-    """Seconds that a candidate may take."""
+    """What a candidate may take."""
 
     build_s: float = field(default=180.0, kw_only=True)
-    """To be imported and constructed: compilers of kernels run then."""
+    """Seconds to be imported and constructed: compilers of kernels run then."""
     call_s: float = field(default=10.0, kw_only=True)
-    """For one call, on top of twenty times what the reference takes."""
+    """Seconds for one call, on top of twenty times what the reference takes."""
+    memory_bytes: int | None = field(default=None, kw_only=True)
+    """Beside inputs and outputs; None for what compilers and drivers need, but at most half of what is free."""
 
 
 @frozen

@@ -10,6 +10,7 @@ _BROKEN = Status.CRASHED
 
 def _frame(text: str) -> str:
     """Give code that writes a whole frame with this expression's bytes into the channel."""
+    text = text.replace("TYPE", '"float32","cpu","torch.Tensor"')
     return f"data = {text}\nos.write(channel(), struct.pack('<I', len(data)) + data)\n"
 
 
@@ -21,16 +22,16 @@ CANDIDATES = [
     hostile("a frame nested without end", _BROKEN, "protocol",
             forward=_frame("b'{\"output\":' + b'[' * 100000 + b']' * 100000 + b'}'") + "return self.right(x)"),
     hostile("numbers that are no sizes", _BROKEN, "protocol", forward=_frame(
-        """b'{"output":["tensor",[-1,[1e999,NaN],[true,null],"float32"]]}'""") + "return self.right(x)"),
+        """b'{"output":["tensor",[-1,[1e999,NaN],[true,null],TYPE]]}'""") + "return self.right(x)"),
     hostile("an answer without an output", _BROKEN, "protocol", forward=_frame("b'{}'") + "return self.right(x)"),
     hostile("a tensor larger than any memory", Status.WRONG, "shape", "structure", forward=_frame(
-        """b'{"output":["tensor",[4096,[1048576,65536],[65536,1],"float32"]]}'""") + "time.sleep(9)"),
+        """b'{"output":["tensor",[4096,[1048576,65536],[65536,1],TYPE]]}'""") + "time.sleep(9)"),
     hostile("a tensor spread over all memory", Status.WRONG, "structure", forward=_frame(
-        """b'{"output":["tensor",[4096,[64,4096],[4294967296,1],"float32"]]}'""") + "time.sleep(9)"),
+        """b'{"output":["tensor",[4096,[64,4096],[4294967296,1],TYPE]]}'""") + "time.sleep(9)"),
     hostile("the address of nothing", Status.REJECTED, "unreadable", forward=_frame(
-        """b'{"output":["tensor",[4096,[64,4096],[4096,1],"float32"]]}'""") + "time.sleep(9)"),
+        """b'{"output":["tensor",[4096,[64,4096],[4096,1],TYPE]]}'""") + "time.sleep(9)"),
     hostile("the address of the kernel", Status.REJECTED, "unreadable", forward=_frame(
-        """b'{"output":["tensor",[9223372036854771712,[64,4096],[4096,1],"float32"]]}'""") + "time.sleep(9)"),
+        """b'{"output":["tensor",[9223372036854771712,[64,4096],[4096,1],TYPE]]}'""") + "time.sleep(9)"),
     hostile("an early answer that is right, then another", _BROKEN, "protocol", forward="""
         from kforge.judge import worker
         held = self.right(x)
@@ -63,9 +64,10 @@ CANDIDATES = [
         honest = Worker._batch
         def batch(self, request):
             if not hasattr(self, "held"):
-                self.held = [torch.empty(64, 4096) for _ in range(4096)]
-            return {"outputs": [["tensor", [one.data_ptr(), [64, 4096], [4096, 1], "float32", "cpu", "torch.Tensor"]]
-                                for one in self.held[:len(request["slots"])]]}
+                self.held = [torch.empty(64, 4096) for _ in range(8)]
+            tagged = [["tensor", [one.data_ptr(), [64, 4096], [4096, 1], "float32", "cpu", "torch.Tensor"]]
+                      for one in self.held]
+            return {"outputs": [tagged[number % 8] for number in range(len(request["slots"]))]}
         Worker._batch = batch
     """, phase=Phase.TIMING),
     hostile("too few outputs while timed", _BROKEN, "protocol", phase=Phase.TIMING, top="""
@@ -85,7 +87,7 @@ CANDIDATES = [
         nested.append(nested)
         return nested
     """),
-    hostile("an object that lies about its class", Status.WRONG, "structure", "type", top="""
+    hostile("an object that lies about its class", Status.CRASHED, "forward", says="Liar", top="""
         class Liar:
             __class__ = torch.Tensor
             shape, dtype, device = (64, 4096), torch.float32, torch.device("cpu")

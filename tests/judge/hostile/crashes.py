@@ -17,8 +17,9 @@ CANDIDATES = [
     hostile("exit 0 in forward", _CRASHED, "crash", forward="os._exit(0)", phase=Phase.RUN, says="status 0"),
     hostile("exit 0 while timed", _CRASHED, "crash", phase=Phase.TIMING, says="status 0",
             forward=f"if {TIMED}: os._exit(0)\nreturn self.right(x)"),
-    hostile("sys.exit at import", _CRASHED, "crash", top="sys.exit(0)", phase=Phase.BUILD, says="status 0"),
-    hostile("sys.exit in forward", _CRASHED, "crash", forward="sys.exit(3)", phase=Phase.RUN, says="status 3"),
+    hostile("sys.exit at import", Status.BUILD_FAILED, "import", top="sys.exit(0)", phase=Phase.BUILD,
+            says="SystemExit: 0"),
+    hostile("sys.exit in forward", _CRASHED, "forward", forward="sys.exit(3)", phase=Phase.RUN, says="SystemExit: 3"),
     hostile("another program in its place", _CRASHED, "crash", "forward", "protocol", phase=Phase.RUN,
             forward="os.execv('/bin/true', ['true'])"),
     hostile("endless recursion", _CRASHED, "forward", phase=Phase.RUN, says="RecursionError",
@@ -38,7 +39,7 @@ CANDIDATES = [
             __repr__ = __str__
     """, forward="raise Worst()"),
     hostile("raises a message of 64 MB", _CRASHED, "forward", phase=Phase.RUN, forward="raise ValueError('x' * 2**26)"),
-    hostile("raises BaseException", _CRASHED, "crash", "forward", forward="raise KeyboardInterrupt()", phase=Phase.RUN),
+    hostile("raises KeyboardInterrupt", _CRASHED, "forward", forward="raise KeyboardInterrupt()", phase=Phase.RUN),
     hostile("no ModelNew after import", Status.BUILD_FAILED, "construct", construct="raise ValueError('no')",
             phase=Phase.BUILD, says="no"),
     hostile("arena unmapped", _CRASHED, "crash", phase=Phase.RUN, says="SIGSEGV", forward="""

@@ -24,33 +24,6 @@ CANDIDATES = [
     """),
     hostile("a frame that never ends", _LATE, "time_limit", phase=Phase.RUN,
             forward="os.write(channel(), struct.pack('<I', 2**20) + b'{')\ntime.sleep(1000)"),
-    hostile("memory bomb in forward", Status.CRASHED, "memory_limit", "forward", phase=Phase.RUN, forward="""
-        kept = []
-        while True:
-            kept.append(bytearray(2**28))
-    """),
-    hostile("memory bomb of tensors at import", Status.CRASHED, "memory_limit", "crash", phase=Phase.BUILD,
-            top="kept = []\ntry:\n    while True: kept.append(torch.ones(2**26))\nexcept BaseException: os.abort()"),
-    hostile("memory bomb of shared memory", Status.CRASHED, "memory_limit", "forward", "crash", phase=Phase.RUN,
-            forward="""
-        kept = []
-        while True:
-            kept.append(mmap.mmap(-1, 2**28))
-            kept[-1].write(b"x" * 2**28)
-    """),
-    hostile("memory bomb of memfds", Status.CRASHED, "memory_limit", "forward", "crash", phase=Phase.RUN, forward="""
-        while True:
-            fd = os.memfd_create("bomb")
-            for _ in range(16):
-                os.write(fd, b"x" * 2**24)
-    """),
-    hostile("memory bomb in children", Status.CRASHED, "memory_limit", "forward", "crash", phase=Phase.RUN, forward="""
-        for _ in range(64):
-            if os.fork() == 0:
-                kept = [bytearray(b"x" * 2**28) for _ in range(4)]
-                time.sleep(1000)
-        time.sleep(1000)
-    """),
     hostile("disk filled", Status.CRASHED, "forward", "crash", phase=Phase.RUN, forward="""
         number = 0
         while True:
@@ -78,3 +51,34 @@ CANDIDATES = [
             os.dup(1)
     """),
 ]  # fmt: skip
+
+BOMBS = [
+    hostile("memory bomb in forward", Status.CRASHED, "memory_limit", "forward", phase=Phase.RUN, forward="""
+        kept = []
+        while True:
+            kept.append(bytearray(2**28))
+    """),
+    hostile("memory bomb of tensors at import", Status.CRASHED, "memory_limit", "crash", phase=Phase.BUILD,
+            top="kept = []\ntry:\n    while True: kept.append(torch.ones(2**26))\nexcept BaseException: os.abort()"),
+    hostile("memory bomb of shared memory", Status.CRASHED, "memory_limit", "forward", "crash", phase=Phase.RUN,
+            forward="""
+        kept = []
+        while True:
+            kept.append(mmap.mmap(-1, 2**28))
+            kept[-1].write(b"x" * 2**28)
+    """),
+    hostile("memory bomb of memfds", Status.CRASHED, "memory_limit", "forward", "crash", phase=Phase.RUN, forward="""
+        while True:
+            fd = os.memfd_create("bomb")
+            for _ in range(16):
+                os.write(fd, b"x" * 2**24)
+    """),
+    hostile("memory bomb in children", Status.CRASHED, "memory_limit", "forward", "crash", phase=Phase.RUN, forward="""
+        for _ in range(64):
+            if os.fork() == 0:
+                kept = [bytearray(b"x" * 2**28) for _ in range(4)]
+                time.sleep(1000)
+        time.sleep(1000)
+    """),
+]  # fmt: skip
+"""These need time to reach their limit."""

@@ -23,7 +23,7 @@ _AT_ONCE: Final = 65536
 class Kept:
     """What the thread knows of one worker."""
 
-    def __init__(self, pid: int, descriptor: int, output: int, memory_bytes: int | None) -> None:
+    def __init__(self, pid: int, descriptor: int, output: int, memory_bytes: int, arena: os.stat_result) -> None:
         self.pid = pid
         self.deadline: float | None = None
         """Monotonic seconds; past it the worker is killed."""
@@ -32,6 +32,7 @@ class Kept:
         self._descriptor = descriptor
         self._output = output
         self._memory_bytes = memory_bytes
+        self._arena = arena
         self._tail = bytearray()
         self._lock = threading.Lock()
 
@@ -64,7 +65,7 @@ class Kept:
             return
         if self.deadline is not None and now > self.deadline:
             self._end("deadline")
-        elif self._memory_bytes is not None and _processes.anonymous_bytes(self.pid) > self._memory_bytes:
+        elif _processes.held_bytes(self.pid, self._arena) > self._memory_bytes:
             self._end("memory")
 
     def _end(self, reason: Literal["memory", "deadline"]) -> None:
@@ -91,10 +92,10 @@ class Keeper:
         self._any = threading.Event()
         threading.Thread(target=self._run, name="keeper", daemon=True).start()
 
-    def add(self, pid: int, descriptor: int, output: int, memory_bytes: int | None) -> Kept:
+    def add(self, pid: int, descriptor: int, output: int, memory_bytes: int, arena: os.stat_result) -> Kept:
         """Take over a worker and the reading end of its output."""
         os.set_blocking(output, False)
-        kept = Kept(pid, descriptor, output, memory_bytes)
+        kept = Kept(pid, descriptor, output, memory_bytes, arena)
         with self._lock:
             self._kept[output] = kept
             self._selector.register(output, selectors.EVENT_READ, kept)

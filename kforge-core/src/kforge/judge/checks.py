@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import torch
 from attrs import define, field, frozen
@@ -210,6 +210,37 @@ def _compare_exactly(path: str, right: torch.Tensor, got: torch.Tensor, phase: P
         "values", phase=phase, message=message, output=path, index=index, expected=repr(expected), got=repr(came),
         error=float(abs(came - expected)), allowed=0.0,
     )  # fmt: skip
+
+
+def compare_structure(expected: Any, output: Any, phase: Phase) -> Finding | None:
+    """Compare the nesting of tuples, lists and dicts."""
+    if _skeleton(expected) == _skeleton(output):
+        return None
+    right, mine = structure(_shapes(expected)), structure(output)
+    return Finding(
+        "structure", phase=phase, message=f"output: {mine} came, {right} is expected", output="output", expected=right,
+        got=mine,
+    )  # fmt: skip
+
+
+def _skeleton(value: Any) -> Any:
+    match value:
+        case list() | tuple():
+            return (isinstance(value, list), tuple(_skeleton(item) for item in value))
+        case dict():
+            return frozenset((key, _skeleton(item)) for key, item in value.items())
+    return None
+
+
+def _shapes(value: Any) -> Any:
+    match value:
+        case list() | tuple():
+            return type(value)(_shapes(item) for item in value)
+        case dict():
+            return {key: _shapes(item) for key, item in value.items()}
+        case Expected():
+            return value.values
+    return value
 
 
 def compare_shape(path: str, expected: object, got: object, phase: Phase) -> Finding | None:

@@ -7,10 +7,10 @@ from typing import Any, Final
 import torch
 
 from kforge.judge.arena import itemsize
-from kforge.judge.checks import Expected, compare_shape, compare_tensor
+from kforge.judge.checks import Expected, compare_shape, compare_structure, compare_tensor
 from kforge.judge.expected import Case, same_bits
 from kforge.judge.program import Failure, Program
-from kforge.judge.values import TensorAt, leaves, structure
+from kforge.judge.values import TensorAt, leaves
 from kforge.judge.workshop import Workshop
 from kforge.records import Finding, Phase, Status
 
@@ -38,38 +38,15 @@ def compare_case(
 
 def compare_output(program: Program, expected: Any, output: Any, phase: Phase) -> None:
     """Compare an output's structure, kinds and elements; raises `Failure`."""
-    if _skeleton(expected) != _skeleton(output):
-        message = f"output: {structure(output)} came, {structure(_shapes(expected))} is expected"
-        raise Failure(Status.WRONG, Finding(
-            "structure", phase=phase, message=message, output="output", expected=structure(_shapes(expected)),
-            got=structure(output),
-        ))  # fmt: skip
+    finding = compare_structure(expected, output, phase)
+    if finding is not None:
+        raise Failure(Status.WRONG, finding)
     for (path, right), (_, mine) in zip(leaves(expected), leaves(output), strict=True):
         finding = compare_shape(path, right, mine, phase)
         if finding is None and isinstance(right, Expected) and isinstance(mine, TensorAt) and mine.numel:
             finding = compare_tensor(path, right, program.fetch(mine), phase)
         if finding is not None:
             raise Failure(Status.WRONG, finding)
-
-
-def _skeleton(value: Any) -> Any:
-    match value:
-        case list() | tuple():
-            return (isinstance(value, list), tuple(_skeleton(item) for item in value))
-        case dict():
-            return frozenset((key, _skeleton(item)) for key, item in value.items())
-    return None
-
-
-def _shapes(value: Any) -> Any:
-    match value:
-        case list() | tuple():
-            return type(value)(_shapes(item) for item in value)
-        case dict():
-            return {key: _shapes(item) for key, item in value.items()}
-        case Expected():
-            return value.values
-    return value
 
 
 def _compare_inputs(workshop: Workshop, program: Program, phase: Phase) -> None:

@@ -46,7 +46,7 @@ class Unreadable(Exception):  # noqa: N818 - as above
 class WorkerProcess:
     """A worker, the judge's own child; always use it as a context manager or call `kill`."""
 
-    def __init__(self, pid: int, sock: socket.socket, output: int, *, memory_bytes: int | None) -> None:
+    def __init__(self, pid: int, sock: socket.socket, output: int, *, memory_bytes: int, arena: os.stat_result) -> None:
         self.pid = pid
         self.sock = sock
         """Stream socket to the worker, for a `kforge.judge.protocol.Channel`."""
@@ -54,7 +54,7 @@ class WorkerProcess:
         self._exit: Exit | None = None
         self._frozen = False
         self._descriptor = os.pidfd_open(pid)
-        self._kept: Kept = keeper().add(pid, self._descriptor, output, memory_bytes)
+        self._kept: Kept = keeper().add(pid, self._descriptor, output, memory_bytes, arena)
 
     @property
     def killed_because(self) -> Literal["memory", "deadline"] | None:
@@ -111,10 +111,6 @@ class WorkerProcess:
             _linux.read_memory(self.pid, ranges, ctypes.addressof(target))
         except OSError as error:
             raise Unreadable(error) from None
-
-    def resident_bytes(self) -> int:
-        """Give the anonymous memory that it and its descendants hold, bytes; 0 once it has ended."""
-        return _processes.anonymous_bytes(self.pid)
 
     def exited(self) -> Exit | None:
         """Say how it ended, or None while it lives; does not wait."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -234,11 +235,12 @@ class Program:
         if end is None:
             message = "the candidate closed its connection to the judge"
             return self._failure(Status.CRASHED, "protocol", message, text=text)
-        if end.signal is not None:
-            message = f"the candidate's process was ended by {end.signal}"
+        name = "SIGABRT" if end.status == signal.SIGABRT else end.signal  # see `Worker` on abort()
+        if name is not None:
+            message = f"the candidate's process was ended by {name}"
         else:
             message = f"the candidate's process ended by itself with status {end.status}, without an answer"
-        return self._failure(Status.CRASHED, "crash", message, signal=end.signal, text=text)
+        return self._failure(Status.CRASHED, "crash", message, signal=name, text=text)
 
     def _raised(self, error: dict[str, Any]) -> Failure:
         """Turn an exception of the candidate into a failure."""

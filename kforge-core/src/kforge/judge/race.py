@@ -16,7 +16,7 @@ import torch
 from attrs import define, field
 
 from kforge.judge.arena import Arena, itemsize
-from kforge.judge.checks import Expected, compare_shape, compare_tensor
+from kforge.judge.checks import Expected, compare_shape, compare_structure, compare_tensor
 from kforge.judge.inputs import Ring
 from kforge.judge.program import Failure, Program
 from kforge.judge.protocol import Message
@@ -135,12 +135,10 @@ class Race:
         self._check_inputs(candidate.program, order[-candidate.calls :])
 
     def _check_shapes(self, output: object) -> None:
-        mine, right = list(leaves(output)), list(leaves(self.expected))
-        if len(mine) != len(right):
-            raise Failure(Status.WRONG, Finding(
-                "structure", phase=Phase.TIMING, message=f"{len(mine)} values came, {len(right)} are expected"
-            ))  # fmt: skip
-        for (path, expected), (_, leaf) in zip(right, mine, strict=True):
+        finding = compare_structure(self.expected, output, Phase.TIMING)
+        if finding is not None:
+            raise Failure(Status.WRONG, finding)
+        for (path, expected), (_, leaf) in zip(leaves(self.expected), leaves(output), strict=True):
             # A value that is no tensor may follow from the inputs, and these are not the case's: its kind is checked.
             known = expected if isinstance(expected, Expected) or type(leaf) is not type(expected) else leaf
             finding = compare_shape(path, known, leaf, Phase.TIMING)

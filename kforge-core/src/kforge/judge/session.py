@@ -112,7 +112,7 @@ class Session:
             sizes.check_memory(CASES, sum(tensor.nbytes for _, tensor in first.state))
             self._workshop = Workshop(
                 self._reference, first, sizes=sizes, setup=setup, scratch=self.options.scratch,
-                cache=self.options.cache, facts=facts, zygote=zygote, build_s=self.options.limits.build_s,
+                cache=self.options.cache, facts=facts, zygote=zygote, limits=self.options.limits,
             )  # fmt: skip
         except BaseException:
             zygote.close()

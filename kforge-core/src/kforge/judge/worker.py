@@ -12,6 +12,7 @@ import linecache
 import mmap
 import os
 import random
+import signal
 import socket
 import sys
 import tempfile
@@ -50,6 +51,9 @@ class Worker:
 
     def __init__(self, arena_fd: int, settings: Mapping[str, Any]) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
+        if os.getpid() == 1:
+            # The first process of a namespace ignores SIGABRT, so that abort() would end in a SIGSEGV of its own.
+            self._libc.signal(signal.SIGABRT, self._libc._exit)
         gc.enable()
         self._keep_memory(int(settings["warm_bytes"]))
         os.environ.update(settings["environment"])
@@ -91,7 +95,7 @@ class Worker:
         }
         try:
             return handlers[request["op"]](request)
-        except Exception as error:  # noqa: BLE001 - whatever a candidate raises is a fact about it
+        except BaseException as error:  # noqa: BLE001 - whatever a candidate raises is a fact about it, sys.exit too
             return {"error": {**describe(error), "stage": self._stage}}
 
     def _tensor(self, where: TensorAt) -> torch.Tensor:

@@ -25,7 +25,7 @@ from kforge.judge.reference import Reference
 from kforge.judge.values import TensorAt, encode
 from kforge.judge.worker import CANDIDATE_FILE
 from kforge.judge.zygote import Zygote
-from kforge.records import Candidate, DeviceFacts, Phase
+from kforge.records import Candidate, DeviceFacts, Limits, Phase
 
 FAST_BYTES_S: Final = 30e9
 """No program here is expected to move more; sets how many slots a batch may need."""
@@ -109,8 +109,7 @@ class Workshop:
     """Kept between sessions; only trusted baselines write here."""
     facts: DeviceFacts = field(kw_only=True)
     zygote: Zygote = field(kw_only=True)
-    build_s: float = field(kw_only=True)
-    """Seconds that a candidate may take to build."""
+    limits: Limits = field(kw_only=True)
     arena: Arena = field(init=False)
     ring: Ring = field(init=False)
     keyed: bool = field(init=False)
@@ -118,9 +117,13 @@ class Workshop:
     _state: list[list[Any]] = field(init=False)
     _init_places: list[TensorAt] = field(init=False)
     _places: list[TensorAt] = field(init=False)
+    _build_bytes: int = field(init=False)
     _started: int = 0
 
     def __attrs_post_init__(self) -> None:
+        wanted = BUILD_BYTES if self.facts.kind == "cpu" else ACCELERATOR_BYTES
+        # On a small machine a hostile candidate would else take the judge's memory before it meets its own limit.
+        self._build_bytes = self.limits.memory_bytes or min(wanted, max(2**30, available_memory() // 2))
         layout = Layout()
         self._init_places: list[TensorAt] = []
         place_all(self.reference.init_arguments(self.case.seed), layout, self._init_places)
@@ -190,18 +193,18 @@ class Workshop:
     def load(self, program: Program, case: Case) -> list[str]:
         """Give a worker a case's weights; answers the names that it has no place for."""
         self.write_state(case)
-        answer = program.ask("load", self.build_s, state=self._state)
+        answer = program.ask("load", self.limits.build_s, state=self._state)
         unmatched = answer.get("unmatched")
         return [str(name) for name in unmatched] if isinstance(unmatched, list) else []
 
     def bind(self, program: Program) -> None:
         """Make the ring's tensors in a worker, outside of any timed window."""
-        program.ask("bind", self.build_s, slots=self.ring.tagged)
+        program.ask("bind", self.limits.build_s, slots=self.ring.tagged)
 
     def _build(self, program: Program, source: str, file: str, name: str, case: Case) -> float:
         start = time.monotonic()
         program.phase = Phase.BUILD
-        program.ask("build", self.build_s, **self._build_request(source, file, name, case))
+        program.ask("build", self.limits.build_s, **self._build_request(source, file, name, case))
         program.phase = Phase.RUN
         return time.monotonic() - start
 
@@ -228,7 +231,7 @@ class Workshop:
         scratch = self.scratch / f"worker{self._started}"
         scratch.mkdir()
         cpu = self.facts.kind == "cpu"
-        memory = 2 * self.sizes.warm + (BUILD_BYTES if cpu else ACCELERATOR_BYTES)
+        memory = 2 * self.sizes.warm + self._build_bytes
         confinement = Confinement(
             readable=tuple(str(path) for path in (*self.setup.readable, *readable, *(() if cpu else ("/sys",)))),
             devices=() if cpu else device_nodes(),

@@ -100,7 +100,8 @@ class Zygote:
     ) -> WorkerProcess:
         """Fork a worker, confined and ready to serve.
 
-        ``memory_bytes`` is the anonymous memory that it and its children may hold; by default its ``data_bytes``.
+        ``memory_bytes`` is the memory, private and shared, that it and its children may hold; by default its
+        ``data_bytes``.
         Raises `HarnessError` when it cannot be started.
         """
         ours, channel = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -115,7 +116,10 @@ class Zygote:
                 channel.close()
                 start.close()
                 os.close(writer)
-            worker = WorkerProcess(answer["pid"], ours, reader, memory_bytes=memory_bytes or confinement.data_bytes)
+            worker = WorkerProcess(
+                answer["pid"], ours, reader, memory_bytes=memory_bytes or confinement.data_bytes,
+                arena=os.fstat(arena_fd),
+            )  # fmt: skip
             worker.layers = _release(gate)
         except BaseException as error:
             if worker is None:
