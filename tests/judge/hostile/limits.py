@@ -40,8 +40,6 @@ CANDIDATES = [
     """),
     hostile("output without end", _LATE, "time_limit", phase=Phase.RUN,
             forward="while True: os.write(2, b'no' * 4096)"),
-    hostile("fork bomb", Status.CRASHED, "forward", "memory_limit", "crash", phase=Phase.RUN,
-            forward="while True:\n    os.fork()\n"),
     hostile("thread bomb", Status.CRASHED, "forward", "memory_limit", "crash", phase=Phase.RUN, forward="""
         while True:
             threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
@@ -53,6 +51,8 @@ CANDIDATES = [
 ]  # fmt: skip
 
 BOMBS = [
+    hostile("fork bomb", Status.CRASHED, "forward", "memory_limit", "crash", phase=Phase.RUN,
+            forward="while True:\n    os.fork()\n"),
     hostile("memory bomb in forward", Status.CRASHED, "memory_limit", "forward", phase=Phase.RUN, forward="""
         kept = []
         while True:

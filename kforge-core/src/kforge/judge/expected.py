@@ -91,6 +91,11 @@ class Reductions(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call] # torch leaves it without types
         self.longest = 1
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled under this mode, and keeping torch's compiler out of it imports that, for 3 s."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         try:

@@ -73,7 +73,8 @@ class Measurer:
     def start(self, *, compiled: bool) -> None:
         """Learn the layers from a first worker, torch.compile's, which builds while candidates are compared."""
         if compiled:
-            first = self._compiled = self.workshop.baseline(COMPILED, compiled=True)
+            first = self._compiled = self.workshop.spawn_baseline(COMPILED)
+            self.workshop.build_baseline(first, compiled=True)
         else:
             with self.workshop.spawn("first", {}, warm=0) as first:
                 first.wait_ready()
@@ -142,16 +143,7 @@ class Measurer:
     ) -> list[Lane]:  # fmt: skip
         workshop, started = self.workshop, time.monotonic()
         with ExitStack() as stack:
-            starts = [partial(workshop.candidate, candidate, "candidate")]
-            if best is not None:
-                starts.append(partial(workshop.candidate, best, BEST))
-            if best is None or compiled is None or not self._eager_loses:
-                starts.append(partial(workshop.baseline, EAGER, compiled=False))
-            # Of two equal programs the one that was started first was seen to be 1 % slower: they take turns.
-            turn = -1 if number % 2 else 1
-            programs = [stack.enter_context(start()) for start in starts[::turn]][::turn]
-            for program in programs:
-                self._ready(program)
+            programs = self._start(stack, candidate, best, number, eager=best is None or compiled is None)
             if compiled is not None:
                 workshop.bind(compiled)
                 programs.insert(len(programs) - 1 if programs[-1].name == EAGER else len(programs), compiled)
@@ -165,6 +157,25 @@ class Measurer:
             self.overheads_s.append(time.monotonic() - started - built - race.window_s)
             recheck(programs[0])
             return race.lanes
+
+    def _start(
+        self, stack: ExitStack, candidate: Candidate, best: Candidate | None, number: int, *, eager: bool
+    ) -> list[Program]:
+        """Start and build fresh workers: candidate, best, eager. Their memory is touched side by side."""
+        workshop = self.workshop
+        plans: list[tuple[Callable[[], Program], Callable[[Program], None]]] = [
+            (partial(workshop.spawn_candidate, one, name), partial(workshop.build_candidate, candidate=one))
+            for one, name in ((candidate, "candidate"), (best, BEST)) if one is not None
+        ]  # fmt: skip
+        if eager or not self._eager_loses:
+            plans.append((partial(workshop.spawn_baseline, EAGER), partial(workshop.build_baseline, compiled=False)))
+        # Of two equal programs the one that was started first was seen to be 1 % slower: they take turns.
+        turn = -1 if number % 2 else 1
+        programs = [stack.enter_context(spawn()) for spawn, _ in plans[::turn]][::turn]
+        for program, (_, finish) in zip(programs, plans, strict=True):
+            finish(program)
+            self._ready(program)
+        return programs
 
     def _measurement(
         self, mine: _Samples, samples: dict[str, _Samples], notes: list[str]

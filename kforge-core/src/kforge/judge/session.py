@@ -101,7 +101,7 @@ class Session:
         self.tell("prepare", f"preparing {target.language}")
         setup = self._compiler.prepare(self.options.cache / target.language)
         source = read_problem(path)
-        zygote = Zygote.start(dict(setup.environment), ("torch", *setup.imports))
+        zygote = Zygote.launch(dict(setup.environment), ("torch", *setup.imports))
         try:
             self.tell("reference", f"running the reference of {source.name}")
             self._reference = load_reference(source)
@@ -110,6 +110,7 @@ class Session:
             first = self._cases[0]
             sizes = Sizes.of(first, _bytes_of(first.output), facts.last_level_cache_bytes)
             sizes.check_memory(CASES, sum(tensor.nbytes for _, tensor in first.state))
+            zygote.wait_ready()
             self._workshop = Workshop(
                 self._reference, first, sizes=sizes, setup=setup, scratch=self.options.scratch,
                 cache=self.options.cache, facts=facts, zygote=zygote, limits=self.options.limits,
@@ -213,7 +214,7 @@ class Session:
         """Build the candidate and compare it on every case; raises `Failure`."""
         self.tell("build", "building")
         workshop = self._open()
-        program = workshop.candidate(candidate, "candidate", self._case(0))
+        program = workshop.candidate(candidate, self._case(0))
         try:
             seconds = program.build_s
             for number in range(CASES):
@@ -222,7 +223,7 @@ class Session:
                 if unmatched and number:
                     # It keeps weights of its own names, made when it was constructed: each case needs a fresh one.
                     program.__exit__()
-                    program = workshop.candidate(candidate, "candidate", case)
+                    program = workshop.candidate(candidate, case)
                 elif unmatched:
                     findings.append(_parameters(unmatched))
                 self.tell("compare", f"comparing on secret case {number + 1} of {CASES}")

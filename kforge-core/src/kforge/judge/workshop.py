@@ -148,42 +148,50 @@ class Workshop:
         self.zygote.close()
         os.close(self.arena.fd)
 
-    def candidate(self, candidate: Candidate, name: str, case: Case | None = None) -> Program:
+    def candidate(self, candidate: Candidate, case: Case) -> Program:
         """Start a worker and build the candidate in it; raises `Failure`."""
-        builds = self.scratch / "builds" / candidate.hash
-        builds.mkdir(parents=True, exist_ok=True)
-        environment = {variable: str(builds) for variable in self.setup.cache_variables}
-        program = self.spawn(name, environment, writable=[builds], hidden=[self.reference.source.path])
+        program = self.spawn_candidate(candidate, "candidate")
         try:
-            program.wait_ready()
-            seconds = self._build(program, candidate.source, CANDIDATE_FILE, "ModelNew", case or self.case)
-            program.build_s = seconds
+            self.build_candidate(program, candidate, case)
         except BaseException:
             program.__exit__()
             raise
         return program
 
-    def baseline(self, name: str, *, compiled: bool) -> Program:
-        """Start a trusted worker with the reference; a compiled one answers `build` later, see `Program.take`."""
+    def spawn_candidate(self, candidate: Candidate, name: str) -> Program:
+        """Start a worker for a candidate."""
+        builds = self.scratch / "builds" / candidate.hash
+        builds.mkdir(parents=True, exist_ok=True)
+        environment = {variable: str(builds) for variable in self.setup.cache_variables}
+        return self.spawn(name, environment, writable=[builds], hidden=[self.reference.source.path])
+
+    def build_candidate(self, program: Program, candidate: Candidate, case: Case | None = None) -> None:
+        """Import and construct a candidate; raises `Failure`."""
+        program.wait_ready()
+        started = time.monotonic()
+        request = self._build_request(candidate.source, CANDIDATE_FILE, "ModelNew", case or self.case)
+        program.ask("build", self.limits.build_s, **request)
+        program.phase = Phase.RUN
+        program.build_s = time.monotonic() - started
+
+    def spawn_baseline(self, name: str) -> Program:
+        """Start a trusted worker for the reference."""
         inductor = self.cache / "inductor" / hashlib.sha256(self.reference.source.text.encode()).hexdigest()[:16]
         inductor.mkdir(parents=True, exist_ok=True)
         environment = {"TORCHINDUCTOR_CACHE_DIR": str(inductor), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-        folder = self.reference.source.path.parent
-        program = self.spawn(name, environment, writable=[inductor], readable=[folder])
-        try:
-            program.wait_ready()
-            request = self._build_request(self.reference.source.text, "reference.py", "Model", self.case)
-            request["path"] = [str(folder)]
-            if compiled:
-                program.send("build", BASELINE_BUILD_S, **{**request, "compile": True, "warm": [self.ring.tagged[0]]})
-            else:
-                started = time.monotonic()
-                program.ask("build", BASELINE_BUILD_S, **request)
-                program.build_s = time.monotonic() - started
-        except BaseException:
-            program.__exit__()
-            raise
-        return program
+        return self.spawn(name, environment, writable=[inductor], readable=[self.reference.source.path.parent])
+
+    def build_baseline(self, program: Program, *, compiled: bool) -> None:
+        """Construct the reference; a compiled one answers later, see `Program.take`."""
+        program.wait_ready()
+        request = self._build_request(self.reference.source.text, "reference.py", "Model", self.case)
+        request["path"] = [str(self.reference.source.path.parent)]
+        if compiled:
+            program.send("build", BASELINE_BUILD_S, **{**request, "compile": True, "warm": [self.ring.tagged[0]]})
+        else:
+            started = time.monotonic()
+            program.ask("build", BASELINE_BUILD_S, **request)
+            program.build_s = time.monotonic() - started
 
     def write_state(self, case: Case) -> None:
         """Put a case's weights where workers copy theirs from."""
@@ -200,13 +208,6 @@ class Workshop:
     def bind(self, program: Program) -> None:
         """Make the ring's tensors in a worker, outside of any timed window."""
         program.ask("bind", self.limits.build_s, slots=self.ring.tagged)
-
-    def _build(self, program: Program, source: str, file: str, name: str, case: Case) -> float:
-        start = time.monotonic()
-        program.phase = Phase.BUILD
-        program.ask("build", self.limits.build_s, **self._build_request(source, file, name, case))
-        program.phase = Phase.RUN
-        return time.monotonic() - start
 
     def _constructor_arguments(self, case: Case) -> list[Any]:
         """Put a case's constructor arguments into the arena; gives them as a tagged value."""

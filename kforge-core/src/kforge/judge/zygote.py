@@ -58,10 +58,29 @@ class Zygote:
         *,
         serve: str = "kforge.judge.worker:serve",
     ) -> Zygote:
-        """Start one and wait for its imports.
+        """Start one and wait for its imports; see `launch`."""
+        started = cls.launch(environment, imports, path, scratch, serve=serve)
+        try:
+            started.wait_ready()
+        except BaseException:
+            started.close()
+            raise
+        return started
+
+    @classmethod
+    def launch(
+        cls,
+        environment: Mapping[str, str] | None = None,
+        imports: Iterable[str] = ("torch",),
+        path: Sequence[str] | None = None,
+        scratch: Path | None = None,
+        *,
+        serve: str = "kforge.judge.worker:serve",
+    ) -> Zygote:
+        """Start one; it needs `wait_ready` before its first worker.
 
         ``environment`` is what a compiler needs on top of the clean one; ``path`` is ``sys.path``, by default this
-        process's; ``scratch`` a folder for what imports write. Raises `HarnessError` when an import fails.
+        process's; ``scratch`` a folder for what imports write.
         """
         _linux.become_subreaper()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -77,13 +96,12 @@ class Zygote:
             )
         started = cls(process, ours, ())
         folders = [folder for folder in (sys.path if path is None else path) if folder.startswith("/")]
-        try:
-            answer = started._ask({"path": folders, "imports": list(imports), "serve": serve}, (), _START_S)
-        except BaseException:
-            started.close()
-            raise
-        started.warnings = tuple(answer["warnings"])
+        _zygote.send(ours, {"path": folders, "imports": list(imports), "serve": serve}, ())
         return started
+
+    def wait_ready(self) -> None:
+        """Wait for its imports; raises `HarnessError` when one fails."""
+        self.warnings = tuple(self._answer(_START_S)["warnings"])
 
     @property
     def pid(self) -> int:
@@ -152,6 +170,13 @@ class Zygote:
         try:
             self._control.settimeout(seconds)
             _zygote.send(self._control, packet, descriptors)
+        except OSError as error:
+            raise HarnessError(f"the zygote cannot be reached: {error}") from None
+        return self._answer(seconds)
+
+    def _answer(self, seconds: float) -> _zygote.Packet:
+        try:
+            self._control.settimeout(seconds)
             answer, _ = _zygote.receive(self._control)
         except TimeoutError:
             raise HarnessError(f"the zygote did not answer within {seconds:g} s") from None
