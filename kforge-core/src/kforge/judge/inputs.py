@@ -111,7 +111,12 @@ class Ring:
         return len(self.tagged)
 
     def prepare(self, arena: Arena) -> bool:
-        """Copy the masters' bits; gives False where no tensor can be redrawn with a key."""
+        """Copy the masters' bits; gives False where no tensor can be redrawn with a key.
+
+        Raises `CannotJudgeError` where the masters are laid out in different ways.
+        """
+        for drawn in self._drawn:
+            self._check_layout(0, tensors_of(drawn))
         per_tensor = list(zip(*(tensors_of(drawn) for drawn in self._drawn), strict=True))
         for where, masters in zip(self._places[0], per_tensor, strict=True):
             mantissa: int | None = None
@@ -129,6 +134,13 @@ class Ring:
     def put(self, arena: Arena, slot: int, arguments: Arguments) -> None:
         """Write given arguments into a slot; raises `CannotJudgeError` where they are laid out in another way."""
         tensors = tensors_of(arguments)
+        self._check_layout(slot, tensors)
+        for where, tensor in zip(self._places[slot], tensors, strict=True):
+            arena.put(tensor, where)
+        left = iter(self._places[slot])
+        self.tagged[slot] = encode(arguments, lambda _: next(left))
+
+    def _check_layout(self, slot: int, tensors: Sequence[torch.Tensor]) -> None:
         places = self._places[slot]
         if len(tensors) != len(places):
             raise _varies(f"{len(places)} tensors, then {len(tensors)}")
@@ -136,9 +148,6 @@ class Ring:
             mine = (tuple(tensor.shape), tuple(tensor.stride()), dtype_name(tensor.dtype))
             if mine != (where.shape, where.stride, where.dtype):
                 raise _varies(f"tensor {number} is {where.dtype} {where.shape}, then {mine[2]} {mine[0]}")
-            arena.put(tensor, where)
-        left = iter(places)
-        self.tagged[slot] = encode(arguments, lambda _: next(left))
 
     def redraw(self, arena: Arena, slot: int) -> None:
         """Give a slot new contents under a fresh secret key, offset and choice of master."""

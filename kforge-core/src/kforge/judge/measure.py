@@ -21,8 +21,6 @@ from kforge.judge.statistics import UNSTABLE, ratio, times
 from kforge.judge.workshop import BASELINE_BUILD_S, Workshop
 from kforge.records import Candidate, DeviceFacts, Isolation, Measurement, Phase, Precision, Ratio, Version
 
-PROCESSES: Final = 3
-MOST_PROCESSES: Final = 6
 STEADY: Final = 0.04
 """Half-width of the interval, as a share, above which further pairs of processes are timed."""
 EAGER: Final = "eager"
@@ -58,6 +56,8 @@ class Measurer:
     facts: DeviceFacts
     library_allowed: bool = field(kw_only=True)
     limit_s: float = field(kw_only=True)
+    pairs: int = field(kw_only=True)
+    """Pairs of processes; up to twice as many where the interval stays wide."""
     tell: Callable[[str, str], None] = field(kw_only=True)
     notes: list[str] = field(factory=list)
     overheads_s: list[float] = field(factory=list)
@@ -115,10 +115,10 @@ class Measurer:
         mine = _Samples()
         notes = list(self.notes)
         with self._device_lock():
-            for number in range(PROCESSES if screen and best is not None else MOST_PROCESSES):
-                if number >= PROCESSES and self._steady(samples):
+            for number in range(self.pairs if screen and best is not None else 2 * self.pairs):
+                if number >= self.pairs and self._steady(samples):
                     break
-                self.tell("time", f"timing, pair of processes {number + 1} of {max(number + 1, PROCESSES)}")
+                self.tell("time", f"timing, pair of processes {number + 1} of {max(number + 1, self.pairs)}")
                 for lane in self._race(candidate, best, compiled, recheck, number):
                     name = lane.program.name
                     if name == "candidate":
@@ -147,8 +147,9 @@ class Measurer:
             if compiled is not None:
                 workshop.bind(compiled)
                 programs.insert(len(programs) - 1 if programs[-1].name == EAGER else len(programs), compiled)
+            lanes = [Lane(program, trusted=program.name in (EAGER, COMPILED)) for program in programs]
             race = Race(
-                workshop.arena, workshop.ring, [Lane(program) for program in programs], workshop.case.output,
+                workshop.arena, workshop.ring, lanes, workshop.case.output,
                 call_limit_s=self.limit_s, max_calls=workshop.sizes.max_calls,
                 redraw_whole=None if workshop.keyed else workshop.redraw_whole,
             )  # fmt: skip

@@ -21,6 +21,8 @@ from kforge.records import Finding, Isolation, Phase, Status
 
 FREEZE_S: Final = 2.0
 """Deadline for a stop to be confirmed, seconds."""
+SPIN_S: Final = 200e-6
+"""Short calls are answered within it; for long batches it takes nothing from a worker."""
 MAX_SPAN: Final = 4 * 2**30
 """Bytes from the first to the last element of one output that the judge will read."""
 
@@ -55,7 +57,7 @@ class Program:
     _frozen: bool = False
 
     def __attrs_post_init__(self) -> None:
-        self._channel = Channel(self.process.sock)
+        self._channel = Channel(self.process.sock, spin_s=SPIN_S)
 
     def __enter__(self) -> Program:
         return self

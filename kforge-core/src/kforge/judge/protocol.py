@@ -37,12 +37,16 @@ class ProtocolError(ChannelError):
 class Channel:
     """One end of a private stream of frames. One thread at a time."""
 
-    def __init__(self, sock: socket.socket, limit: int = WORKER_LIMIT) -> None:
+    def __init__(self, sock: socket.socket, limit: int = WORKER_LIMIT, *, spin_s: float = 0.0) -> None:
+        """Take over a socket; ``spin_s`` seconds of each wait are spent looking, which spares a slow wake-up."""
         self._sock = sock
         self._limit = limit
-        self._poll = select.poll()
-        self._poll.register(sock, select.POLLIN)
-        sock.setblocking(True)
+        self._spin_s = spin_s
+        self._buffer = bytearray()
+        self._readable, self._writable = select.poll(), select.poll()
+        self._readable.register(sock, select.POLLIN)
+        self._writable.register(sock, select.POLLOUT)
+        sock.setblocking(False)
 
     def fileno(self) -> int:
         """Give the descriptor, for poll."""
@@ -51,23 +55,24 @@ class Channel:
     def send(self, message: Message, timeout: float | None = None) -> None:
         """Send one frame; ``timeout`` in seconds."""
         data = json.dumps(message, separators=(",", ":")).encode()
-        self._sock.settimeout(timeout)
-        try:
-            self._sock.sendall(_HEADER.pack(len(data)) + data)
-        except TimeoutError:
-            raise ChannelTimeout("the other side does not read") from None
-        except OSError as error:
-            raise ChannelClosed(str(error)) from None
-        finally:
-            self._sock.settimeout(None)
+        left = memoryview(_HEADER.pack(len(data)) + data)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while left:
+            try:
+                left = left[self._sock.send(left) :]
+            except BlockingIOError:
+                _wait(self._writable, deadline, "the other side does not read")
+            except OSError as error:
+                raise ChannelClosed(str(error)) from None
 
     def receive(self, timeout: float | None = None) -> Message:
         """Wait for one frame; ``timeout`` in seconds for all of it."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        (length,) = _HEADER.unpack(self._exactly(_HEADER.size, deadline))
+        started = time.monotonic()
+        deadline = None if timeout is None else started + timeout
+        (length,) = _HEADER.unpack(self._exactly(_HEADER.size, started, deadline))
         if length > self._limit:
             raise ProtocolError(f"a frame of {length} bytes; at most {self._limit} are allowed")
-        data = self._exactly(length, deadline)
+        data = self._exactly(length, started, deadline)
         try:
             message = json.loads(data)
         except (ValueError, RecursionError):
@@ -85,18 +90,27 @@ class Channel:
         """Close this end."""
         self._sock.close()
 
-    def _exactly(self, count: int, deadline: float | None) -> bytes:
-        parts = bytearray()
-        while len(parts) < count:
-            if deadline is not None:
-                left = deadline - time.monotonic()
-                if left <= 0 or not self._poll.poll(left * 1000):
-                    raise ChannelTimeout("no answer within the time allowed")
+    def _exactly(self, count: int, started: float, deadline: float | None) -> bytes:
+        while len(self._buffer) < count:
             try:
-                part = self._sock.recv(min(count - len(parts), 2**20))
+                part = self._sock.recv(2**20)
+            except BlockingIOError:
+                if time.monotonic() - started >= self._spin_s:
+                    _wait(self._readable, deadline, "no answer within the time allowed")
+                continue
             except OSError as error:
                 raise ChannelClosed(str(error)) from None
             if not part:
                 raise ChannelClosed("the other side closed its end")
-            parts += part
-        return bytes(parts)
+            self._buffer += part
+        taken = bytes(self._buffer[:count])
+        del self._buffer[:count]
+        return taken
+
+
+def _wait(poll: select.poll, deadline: float | None, late: str) -> None:
+    left = None if deadline is None else deadline - time.monotonic()
+    if left is not None and (left <= 0 or not poll.poll(left * 1000)):
+        raise ChannelTimeout(late)
+    if left is None:
+        poll.poll()

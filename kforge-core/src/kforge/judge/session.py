@@ -20,7 +20,7 @@ from kforge.interfaces import Compiler, Verifier
 from kforge.judge.arena import itemsize
 from kforge.judge.checks import Expected
 from kforge.judge.compare import compare_case
-from kforge.judge.expected import Case, Oracle, map_tensors
+from kforge.judge.expected import Case, Oracle, duplicate, map_tensors
 from kforge.judge.isolation import exposure
 from kforge.judge.measure import Measurer
 from kforge.judge.program import Failure, Program
@@ -65,6 +65,8 @@ class Options:
     limits: Limits = field(factory=Limits, kw_only=True)
     compiled: bool = field(default=True, kw_only=True)
     """Whether torch.compile is a baseline; without it a session starts in seconds, and times say less."""
+    pairs: int = field(default=3, kw_only=True)
+    """Pairs of processes that a candidate is timed in; up to twice as many while the interval is wide."""
     scratch: Path = field(kw_only=True)
     cache: Path = field(kw_only=True)
 
@@ -120,7 +122,7 @@ class Session:
             raise
         self._measurer = Measurer(
             self._workshop, self._oracle.precision, facts, library_allowed=self.options.allow_library,
-            limit_s=self._limit_s, tell=self.tell,
+            limit_s=self._limit_s, pairs=self.options.pairs, tell=self.tell,
         )  # fmt: skip
         self._measurer.start(compiled=self.options.compiled)
         return self._facts(source.name, str(path), source.text)
@@ -165,7 +167,7 @@ class Session:
         """Give the reference as a plain graph, or why it cannot be given."""
         case = self._open().case
         with torch.no_grad():
-            return trace(self._reference.construct(case.seed), map_tensors(case.arguments, torch.clone))
+            return trace(self._reference.construct(case.seed), map_tensors(case.arguments, duplicate))
 
     def judge(self, candidate: Candidate, *, best: Candidate | None = None, confirm: bool = False) -> Judgement:
         """Give the verdict on a candidate, and its time where it is correct.
@@ -241,7 +243,6 @@ class Session:
             workshop.load(program, case)
         number = secrets.randbelow(3)
         compare_case(workshop, program, case, Phase.RECHECK, number=number, limit_s=self._limit_s)
-        workshop.load(program, workshop.case)
 
     def _open(self) -> Workshop:
         if self._workshop is None:

@@ -205,9 +205,9 @@ class Workshop:
         unmatched = answer.get("unmatched")
         return [str(name) for name in unmatched] if isinstance(unmatched, list) else []
 
-    def bind(self, program: Program) -> None:
-        """Make the ring's tensors in a worker, outside of any timed window."""
-        program.ask("bind", self.limits.build_s, slots=self.ring.tagged)
+    def bind(self, program: Program, slots: int | None = None) -> None:
+        """Make the tensors of the ring, or of its first slots, in a worker, outside of any timed window."""
+        program.ask("bind", self.limits.build_s, slots=self.ring.tagged[:slots])
 
     def _constructor_arguments(self, case: Case) -> list[Any]:
         """Put a case's constructor arguments into the arena; gives them as a tagged value."""
