@@ -15,7 +15,7 @@ import torch
 from kforge.judge.client import JudgeClient
 from kforge.judge.reference import Reference, load_reference
 from kforge.problems.source import read_problem
-from kforge.records import Candidate, Limits, Origin, Target
+from kforge.records import Candidate, Limits, Origin, Status, Target
 from tests.meta.repository import ROOT
 
 EXAMPLES = ROOT / "docs" / "examples"
@@ -97,7 +97,7 @@ def test_candidates_get_the_verdicts_of_the_table(row: dict[str, Any], judges: C
     candidate = Candidate(source, target=Target.parse(row["target"]), origin=Origin("file"))
     verdict = judges(row["problem"]).judge(candidate).verdict
     decisive = [finding for finding in verdict.findings if finding.decisive]
-    assert verdict.status == row["verdict"], decisive
+    assert verdict.status is Status(row["verdict"]), decisive
     assert (decisive[0].check if decisive else None) == row["check"], decisive
     if row["check"] == "compile":
         assert decisive[0].diagnostics[0].line == 1 + source[: source.index("exq")].count("\n")
