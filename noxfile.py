@@ -64,7 +64,7 @@ def docs(session: nox.Session) -> None:
 @nox.session(requires=["env"], venv_backend="none", default=False)
 def bench(session: nox.Session) -> None:
     """Run the benchmark scripts, all of them or those named; each writes its own result."""
-    scripts = session.posargs or sorted(str(path) for path in ROOT.glob("docs/benchmarks/*.py"))
+    scripts = session.posargs or sorted(str(path) for path in ROOT.glob("docs/benchmarks/[!_]*.py"))
     if not scripts:
         session.skip("docs/benchmarks holds no script")
     for script in scripts:

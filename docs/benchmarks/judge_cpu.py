@@ -1,24 +1,21 @@
 """Measures the judge itself on a CPU: worker start, round trip, cost of a pair of processes, and A/A.
 
-A/A: one kernel judged against itself, thirty times. Writes a JSON file beside this script.
+A/A: one kernel judged against itself, thirty times. Writes a JSON file beside this script; a part that is not asked for
+keeps what an earlier run wrote.
 
-    python docs/benchmarks/judge_cpu.py [--repeats 30] [--output docs/benchmarks/judge_cpu.json]
+    python docs/benchmarks/judge_cpu.py [--part starts --part small --part against_itself] [--repeats 30]
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
-import platform
-import statistics
 import tempfile
 import time
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from kforge.device import generic_facts
+from _result import entry, write
+
 from kforge.judge.client import cache_folder
 from kforge.judge.session import Options, Session
 from kforge.records import Candidate, Origin, Target
@@ -26,20 +23,10 @@ from kforge.records import Candidate, Origin, Target
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
-def spread(values: list[float], unit: str) -> dict[str, Any]:
-    """Sum up with count, median and the 10th and 90th percentile."""
-    ordered = sorted(values)
-    tenth = len(ordered) // 10
-    return {
-        "unit": unit,
-        "count": len(ordered),
-        "median": statistics.median(ordered),
-        "p10": ordered[tenth],
-        "p90": ordered[-1 - tenth],
-    }
+Entries = list[dict[str, Any]]
 
 
-def starts(session: Session, count: int = 20) -> dict[str, Any]:
+def starts(session: Session, count: int = 20) -> Entries:
     """Time a confined worker's start, its null round trips, and stopping it."""
     workshop = session._open()
     start_ms, trip_us, stop_us, kill_ms = [], [], [], []
@@ -60,15 +47,15 @@ def starts(session: Session, count: int = 20) -> dict[str, Any]:
         begun = time.perf_counter()
         program.__exit__()
         kill_ms.append(1e3 * (time.perf_counter() - begun))
-    return {
-        "worker_start": spread(start_ms, "ms"),
-        "null_round_trip": spread(trip_us, "us"),
-        "stop_confirmed": spread(stop_us, "us"),
-        "kill_and_reap": spread(kill_ms, "ms"),
-    }
+    return [
+        entry("worker start", start_ms, "ms"),
+        entry("null round trip", trip_us, "us"),
+        entry("stop confirmed", stop_us, "us"),
+        entry("kill and reap", kill_ms, "ms"),
+    ]
 
 
-def against_itself(session: Session, candidate: Candidate, repeats: int) -> dict[str, Any]:
+def against_itself(session: Session, candidate: Candidate, repeats: int) -> Entries:
     """Judge one kernel against itself."""
     rows = []
     for number in range(repeats):
@@ -76,65 +63,85 @@ def against_itself(session: Session, candidate: Candidate, repeats: int) -> dict
         assert ratio is not None
         rows.append((ratio.speedup, ratio.interval.low, ratio.interval.high))
         print(f"{number + 1}: {ratio.speedup:.3f} [{ratio.interval.low:.3f}, {ratio.interval.high:.3f}]", flush=True)
-    return {
-        "ratios": spread([row[0] for row in rows], "1"),
-        "half_widths": spread([(row[2] - row[1]) / (row[2] + row[1]) for row in rows], "share"),
-        "one_inside": sum(low <= 1 <= high for _, low, high in rows),
-        "repeats": repeats,
-        "all": rows,
-    }
+    ratios = entry("A/A, gelu_tanh: ratio", [row[0] for row in rows], "ratio")
+    inside = sum(low <= 1 <= high for _, low, high in rows)
+    return [
+        {**ratios, "intervals_that_hold_1": inside, "all": rows, "baseline": "the same kernel"},
+        entry("A/A, gelu_tanh: half-width", [(row[2] - row[1]) / (row[2] + row[1]) for row in rows], "share"),
+        entry("A/A, gelu_tanh: cost of a pair of processes", session._measurer.overheads_s, "s"),
+    ]
 
 
-def versions() -> dict[str, str]:
-    """Give the versions that the figures depend on."""
-    found = {"python": platform.python_version(), "kernel": platform.release()}
-    for name in ("kforge-core", "kforge-xpu", "torch", "numpy", "intel-sycl-rt", "intel-opencl-rt"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+def small(session: Session, candidate: Candidate) -> Entries:
+    """Give what pairs of processes cost beyond builds and timed windows, for inputs of 1 MB."""
+    judged = []
+    for _ in range(4):
+        started = time.perf_counter()
+        assert session.judge(candidate).correct
+        judged.append(time.perf_counter() - started)
+    return [
+        entry("1 MB of inputs: cost of a pair of processes", session._measurer.overheads_s, "s"),
+        entry("1 MB of inputs: a whole judgement", judged, "s"),
+    ]
 
 
-def measure(name: str, target: Target, repeats: int) -> dict[str, Any]:
-    """Measure on one example and its good candidate."""
-    source = (EXAMPLES / "candidates" / f"{name}_good.py").read_text(encoding="utf-8")
-    candidate = Candidate(source, target=target, origin=Origin("benchmark"))
-    with tempfile.TemporaryDirectory(prefix="kforge-") as scratch:
-        options = Options(target, scratch=Path(scratch), cache=cache_folder())
+SMALL = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.tanh(x) * 2
+
+
+def get_inputs():
+    return [torch.rand(64, 4096)]
+"""
+
+
+def measure(part: str, repeats: int) -> Entries:
+    """Measure one part in a session of its own."""
+    example = part == "against_itself"
+    target = Target.parse("sycl@cpu" if example else "null@cpu")
+    with tempfile.TemporaryDirectory(prefix="kforge-") as folder:
+        scratch = Path(folder)
+        problem = EXAMPLES / "gelu_tanh.py" if example else scratch / "small.py"
+        source = SMALL.replace("Model(", "ModelNew(")
+        if example:
+            source = (EXAMPLES / "candidates" / "gelu_tanh_good.py").read_text(encoding="utf-8")
+        else:
+            problem.write_text(SMALL, encoding="utf-8")
+        candidate = Candidate(source, target=target, origin=Origin("benchmark"))
+        options = Options(target, compiled=example, scratch=scratch, cache=cache_folder())
         session = Session(options, lambda _stage, _message: None)
         try:
-            session.open(EXAMPLES / f"{name}.py")
+            session.open(problem)
+            if part == "starts":
+                return starts(session)
+            if part == "small":
+                return small(session, candidate)
             first = session.judge(candidate)
             assert first.correct, first.verdict
-            result = {
-                "starts": starts(session),
-                "against_itself": against_itself(session, candidate, repeats),
-            }
-            result["pair_overhead"] = spread(session._measurer.overheads_s, "s")
-            return result
+            return against_itself(session, candidate, repeats)
         finally:
             session.close()
+
+
+PARTS = ("starts", "small", "against_itself")
 
 
 def main() -> None:
     """Run and write the file."""
     parser = argparse.ArgumentParser()
+    parser.add_argument("--part", action="append", choices=PARTS)
     parser.add_argument("--repeats", type=int, default=30)
-    parser.add_argument("--example", default="gelu_tanh")
     parser.add_argument("--output", type=Path, default=Path(__file__).with_suffix(".json"))
     options = parser.parse_args()
-    facts = generic_facts("cpu")
-    result = {
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "device": {"name": facts.name, "cores": facts.cores, "last_level_cache_bytes": facts.last_level_cache_bytes},
-        "versions": versions(),
-        "example": options.example,
-        **measure(options.example, Target.parse("sycl@cpu"), options.repeats),
-    }
-    options.output.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    print(json.dumps({key: value for key, value in result.items() if key != "against_itself"}, indent=2))
-    print({key: value for key, value in result["against_itself"].items() if key != "all"})
+    for part in options.part or PARTS:
+        results = measure(part, options.repeats)
+        write(options.output, "python docs/benchmarks/judge_cpu.py", results)
+        for result in results:
+            print({key: value for key, value in result.items() if key != "all"})
 
 
 if __name__ == "__main__":
