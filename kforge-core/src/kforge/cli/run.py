@@ -91,6 +91,7 @@ def command(
         target,
         precision=precision,
         allow_library=allow_library,
+        thorough=False,  # the confirmation at the end is
         on_progress=lambda progress: out.progress(progress.message),
     ) as judge:
         loop = Loop(

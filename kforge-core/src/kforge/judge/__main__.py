@@ -76,6 +76,7 @@ class Server:
                 limits=from_plain(request["limits"], Limits),
                 compiled=request["compiled"],
                 pairs=request["pairs"],
+                thorough=request["thorough"],
                 scratch=Path(request["scratch"]),
                 cache=Path(request["cache"]),
             )

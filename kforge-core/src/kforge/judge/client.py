@@ -57,11 +57,12 @@ class JudgeClient:
 
     def __init__(
         self, target: Target, *, precision: Precision | None = None, allow_library: bool = False,
-        limits: Limits | None = None, compiled: bool = True, pairs: int = 3,
+        limits: Limits | None = None, compiled: bool = True, pairs: int = 3, thorough: bool = True,
         on_progress: Callable[[Progress], None] = lambda _: None,
     ) -> None:  # fmt: skip
         """Prepare. Where a verdict matters more than a time: ``compiled`` leaves torch.compile out of the baselines,
-        which takes many seconds to build, and ``pairs`` says how many pairs of processes are timed at least.
+        which takes many seconds to build, and ``pairs`` says how many pairs of processes are timed. ``thorough`` times
+        up to twice as many while an interval is wide.
         """
         self._target = target
         self._precision = precision
@@ -69,6 +70,7 @@ class JudgeClient:
         self._limits = limits or Limits()
         self._compiled = compiled
         self._pairs = pairs
+        self._thorough = thorough
         self._on_progress = on_progress
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
@@ -91,6 +93,7 @@ class JudgeClient:
             "limits": to_plain(self._limits),
             "compiled": self._compiled,
             "pairs": self._pairs,
+            "thorough": self._thorough,
             "scratch": str(self._scratch),
             "cache": str(cache_folder()),
             "problem": str(problem.absolute()),
@@ -102,7 +105,10 @@ class JudgeClient:
         return self._request({"op": "trace"}, Graph)
 
     def judge(self, candidate: Candidate, *, best: Candidate | None = None, confirm: bool = False) -> Judgement:
-        """Give the verdict on a candidate, timed in turn with ``best``; ``confirm`` asks for new secret cases."""
+        """Give the verdict on a candidate, timed in turn with ``best``.
+
+        ``confirm`` asks for new secret cases and a thorough measurement.
+        """
         message = {
             "op": "judge",
             "candidate": to_plain(candidate),

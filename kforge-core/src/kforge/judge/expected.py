@@ -229,6 +229,8 @@ class Oracle:
                 hint="let forward return the same structure each time",
             )
         for (path, one), (_, leaf) in zip(leaves(first), leaves(again), strict=True):
+            if isinstance(one, torch.Tensor) and same_bits(one, leaf):
+                continue
             # Against itself: the budget against float64 values would be as wide as the randomness.
             expected = self._expect(one, one)
             differs = (

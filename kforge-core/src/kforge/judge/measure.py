@@ -104,18 +104,19 @@ class Measurer:
         program.freeze()
 
     def measure(
-        self, candidate: Candidate, best: Candidate | None, recheck: Callable[[Program], None], *, screen: bool = True
+        self, candidate: Candidate, best: Candidate | None, recheck: Callable[[Program], None], *, thorough: bool
     ) -> tuple[Measurement, Ratio | None]:
         """Time a candidate that compared right; raises `Failure` when it fails or is caught while timed.
 
-        With ``screen`` a candidate that does not promise to beat ``best`` is measured in one pair of processes only.
+        A ``thorough`` one gets further pairs of processes while the interval is wide; else a candidate that does not
+        promise to beat ``best`` is timed in one pair only.
         """
         compiled = self._compiled_program()
         samples: dict[str, _Samples] = {}
         mine = _Samples()
         notes = list(self.notes)
         with self._device_lock():
-            for number in range(self.pairs if screen and best is not None else 2 * self.pairs):
+            for number in range(2 * self.pairs if thorough else self.pairs):
                 if number >= self.pairs and self._steady(samples):
                     break
                 self.tell("time", f"timing, pair of processes {number + 1} of {max(number + 1, self.pairs)}")
@@ -126,7 +127,7 @@ class Measurer:
                         mine.add(lane, lane, fresh=True)
                     else:
                         samples.setdefault(name, _Samples()).add(lane, first, fresh=name != COMPILED)
-                if screen and BEST in samples and ratio(BEST, samples[BEST].ratios).speedup < PROMISING:
+                if not thorough and BEST in samples and ratio(BEST, samples[BEST].ratios).speedup < PROMISING:
                     notes.append("not timed in further processes: it does not beat the best so far")
                     break
         return self._measurement(mine, samples, notes)
@@ -143,7 +144,8 @@ class Measurer:
     ) -> list[Lane]:  # fmt: skip
         workshop, started = self.workshop, time.monotonic()
         with ExitStack() as stack:
-            programs = self._start(stack, candidate, best, number, eager=best is None or compiled is None)
+            needed = best is None and number < self.pairs  # what only narrows an interval needs the faster one only
+            programs = self._start(stack, candidate, best, number, eager=needed or compiled is None)
             if compiled is not None:
                 workshop.bind(compiled)
                 programs.insert(len(programs) - 1 if programs[-1].name == EAGER else len(programs), compiled)

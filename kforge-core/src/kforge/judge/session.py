@@ -6,6 +6,7 @@ import resource
 import secrets
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -66,7 +67,9 @@ class Options:
     compiled: bool = field(default=True, kw_only=True)
     """Whether torch.compile is a baseline; without it a session starts in seconds, and times say less."""
     pairs: int = field(default=3, kw_only=True)
-    """Pairs of processes that a candidate is timed in; up to twice as many while the interval is wide."""
+    """Pairs of processes that a candidate is timed in."""
+    thorough: bool = field(default=True, kw_only=True)
+    """Whether up to twice as many pairs are timed while an interval is wide."""
     scratch: Path = field(kw_only=True)
     cache: Path = field(kw_only=True)
 
@@ -100,15 +103,20 @@ class Session:
         if not here.ok:
             raise MissingError(f"{target} cannot be built here: {here.reason}", hint=here.hint)
         self._verifiers = [build(item.record, item.source) for item in self._plugins.verifiers()]
-        self.tell("prepare", f"preparing {target.language}")
-        setup = self._compiler.prepare(self.options.cache / target.language)
         source = read_problem(path)
+        self.tell("reference", f"running the reference of {source.name}, and preparing {target.language}")
+        with ThreadPoolExecutor(1) as beside:  # it waits for a compiler of the machine, where nothing is cached yet
+            preparing = beside.submit(self._compiler.prepare, self.options.cache / target.language)
+            self._reference = load_reference(source)
+            self._oracle = Oracle(self._reference, self.options.precision or self._reference.precision)
+            self._cases.append(self._oracle.case())
+            setup = preparing.result()
         zygote = Zygote.launch(dict(setup.environment), ("torch", *setup.imports))
         try:
-            self.tell("reference", f"running the reference of {source.name}")
-            self._reference = load_reference(source)
             facts = device_facts(target.device, self._plugins, index=target.index)
-            self._prepare_cases()
+            started = time.monotonic()
+            self._oracle.check_deterministic(self._cases[0])
+            self._call_s = time.monotonic() - started
             first = self._cases[0]
             sizes = Sizes.of(first, _bytes_of(first.output), facts.last_level_cache_bytes)
             sizes.check_memory(CASES, sum(tensor.nbytes for _, tensor in first.state))
@@ -126,14 +134,6 @@ class Session:
         )  # fmt: skip
         self._measurer.start(compiled=self.options.compiled)
         return self._facts(source.name, str(path), source.text)
-
-    def _prepare_cases(self) -> None:
-        self._oracle = Oracle(self._reference, self.options.precision or self._reference.precision)
-        first = self._oracle.case()
-        started = time.monotonic()
-        self._oracle.check_deterministic(first)
-        self._call_s = time.monotonic() - started
-        self._cases.append(first)
 
     @property
     def _limit_s(self) -> float:
@@ -172,7 +172,7 @@ class Session:
     def judge(self, candidate: Candidate, *, best: Candidate | None = None, confirm: bool = False) -> Judgement:
         """Give the verdict on a candidate, and its time where it is correct.
 
-        ``best`` is timed in turn with it. ``confirm`` asks for new secret cases.
+        ``best`` is timed in turn with it. ``confirm`` asks for new secret cases, and is always thorough.
         """
         started = time.monotonic()
         if confirm:
@@ -183,7 +183,9 @@ class Session:
         try:
             self._check_source(candidate, findings)
             build = self._compare(candidate, findings)
-            measurement, against = self._measurer.measure(candidate, best, self._recheck)
+            measurement, against = self._measurer.measure(
+                candidate, best, self._recheck, thorough=confirm or self.options.thorough
+            )
             status = Status.CORRECT
         except Failure as failure:
             if failure.program != "candidate":
