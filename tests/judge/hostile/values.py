@@ -140,5 +140,5 @@ CANDIDATES = [
         sys.setswitchinterval(10)
         sys.settrace(None)
     """),
-    hostile("limits lowered by itself", Status.CORRECT, top="resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))"),
+    hostile("limits lowered by itself", Status.CORRECT, top="resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))"),
 ]  # fmt: skip
