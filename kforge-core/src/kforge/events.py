@@ -49,6 +49,14 @@ class NothingProposed:
 
 
 @frozen
+class Stopped:
+    """A stop rule ended the passes before pass ``number``."""
+
+    number: int
+    reason: str = field(kw_only=True)
+
+
+@frozen
 class Judged:
     """The candidate of a pass was judged."""
 
@@ -83,13 +91,14 @@ class RunFinished:
     reason: str | None = field(default=None, kw_only=True)
 
 
-Event = RunStarted | ProposalAsked | Proposed | NothingProposed | Judged | Kept | Confirmed | RunFinished
+Event = RunStarted | ProposalAsked | Proposed | NothingProposed | Stopped | Judged | Kept | Confirmed | RunFinished
 
 KINDS: Mapping[str, type[Event]] = {
     "run_started": RunStarted,
     "proposal_asked": ProposalAsked,
     "proposal": Proposed,
     "nothing_proposed": NothingProposed,
+    "stopped": Stopped,
     "judged": Judged,
     "kept": Kept,
     "confirmed": Confirmed,
@@ -176,7 +185,7 @@ def _after(run: Run, event: Event, proposals: Mapping[int, Proposed]) -> Run:
         return evolve(run, attempts=tuple(kept))
     if isinstance(event, Confirmed):
         return evolve(run, confirmed=event)
-    if isinstance(event, NothingProposed):
+    if isinstance(event, NothingProposed | Stopped):
         return evolve(run, stopped=event.reason)
     if isinstance(event, RunFinished):
         return evolve(run, finished=event)

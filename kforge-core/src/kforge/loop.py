@@ -19,6 +19,7 @@ from kforge.events import (
     Run,
     RunFinished,
     RunStarted,
+    Stopped,
 )
 from kforge.interfaces import Agent, NothingToTry, Proposal, Renderer, Request
 from kforge.plan.graph import Graph
@@ -61,6 +62,8 @@ class Task:
     agent: str = field(kw_only=True)
     passes: int = field(kw_only=True)
     """Proposals at most."""
+    patience: int = field(default=3, kw_only=True)
+    """After so many optimization passes in a row without a gain the search ends."""
     output: Path | None = field(default=None, kw_only=True)
     """Where the kernel goes besides the run's folder."""
     options: tuple[tuple[str, str], ...] = field(default=(), kw_only=True)
@@ -145,6 +148,11 @@ class Loop:
 
     def _passes(self, facts: ProblemFacts, graph: Graph) -> None:
         for number in range(1, self._task.passes + 1):
+            if self._without_gain() >= self._task.patience:
+                reason = f"no gain in the last {self._task.patience} passes"
+                self._tell(Stopped(number, reason=reason))
+                self._observer.stopped(reason)
+                return
             kind = PassKind.FUNCTIONAL if self._best() is None else PassKind.OPTIMIZATION
             request = Request(
                 self._task.target,
@@ -168,6 +176,11 @@ class Loop:
             self._tell(Proposed(number, candidate=candidate, note=answer.note))
             self._observer.proposed(number, answer.note)
             self._pass(number, candidate, answer.note)
+
+    def _without_gain(self) -> int:
+        """Count the optimization passes since the best was found."""
+        best = self._best()
+        return 0 if best is None else len(self._attempts) - 1 - self._attempts.index(best)
 
     def _candidate(self, number: int, kind: PassKind, proposal: Proposal) -> Candidate:
         best = self._best()

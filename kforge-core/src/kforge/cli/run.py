@@ -38,6 +38,15 @@ from kforge.records import Precision, Target
     show_envvar=True,
     help="Candidates to try at most.",
 )
+@click.option(
+    "--patience",
+    type=click.IntRange(1, 10_000),
+    default=3,
+    show_default=True,
+    envvar="KFORGE_PATIENCE",
+    show_envvar=True,
+    help="Optimization passes in a row without a gain that end the search.",
+)
 @precision_option
 @library_option
 @click.option("--output", type=click.Path(path_type=Path), help="Write the best kernel to this file as well.")
@@ -48,6 +57,7 @@ def command(
     target: Target | None,
     agent: str,
     passes: int,
+    patience: int,
     precision: Precision | None,
     allow_library: bool,
     output: Path | None,
@@ -78,9 +88,11 @@ def command(
         target=target,
         agent=agent,
         passes=passes,
+        patience=patience,
         output=output,
         options=(
             ("passes", str(passes)),
+            ("patience", str(patience)),
             ("precision", "default" if precision is None else precision.value),
             ("allow_library", str(allow_library).lower()),
         ),

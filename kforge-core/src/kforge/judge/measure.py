@@ -16,11 +16,13 @@ from attrs import define, field
 from kforge import __version__
 from kforge.disk import CACHE, require_room
 from kforge.judge.program import Failure, Program
-from kforge.judge.race import Lane, Race
+from kforge.judge.race import ROUNDS, Lane, Race
 from kforge.judge.statistics import UNSTABLE, ratio, times
 from kforge.judge.workshop import BASELINE_BUILD_S, Workshop
 from kforge.records import Candidate, DeviceFacts, Isolation, Measurement, Phase, Precision, Ratio, Version
 
+QUICK_ROUNDS: Final = 9
+"""Enough to choose the next candidate by."""
 STEADY: Final = 0.04
 """Half-width of the interval, as a share, above which further pairs of processes are timed."""
 EAGER: Final = "eager"
@@ -116,11 +118,13 @@ class Measurer:
         mine = _Samples()
         notes = list(self.notes)
         with self._device_lock():
-            for number in range(2 * self.pairs if thorough else self.pairs):
+            # A first candidate that is correct is kept whatever its time; the confirmation says how good it is.
+            most = 2 * self.pairs if thorough else self.pairs if best is not None else 1
+            for number in range(most):
                 if number >= self.pairs and self._steady(samples):
                     break
-                self.tell("time", f"timing, pair of processes {number + 1} of {max(number + 1, self.pairs)}")
-                for lane in self._race(candidate, best, compiled, recheck, number):
+                self.tell("time", f"timing, pair of processes {number + 1} of {min(most, max(number + 1, self.pairs))}")
+                for lane in self._race(candidate, best, compiled, recheck, number, thorough=thorough):
                     name = lane.program.name
                     if name == "candidate":
                         first = lane
@@ -140,7 +144,7 @@ class Measurer:
 
     def _race(
         self, candidate: Candidate, best: Candidate | None, compiled: Program | None,
-        recheck: Callable[[Program], None], number: int,
+        recheck: Callable[[Program], None], number: int, *, thorough: bool = True,
     ) -> list[Lane]:  # fmt: skip
         workshop, started = self.workshop, time.monotonic()
         with ExitStack() as stack:
@@ -155,7 +159,7 @@ class Measurer:
                 call_limit_s=self.limit_s, max_calls=workshop.sizes.max_calls,
                 redraw_whole=None if workshop.keyed else workshop.redraw_whole,
             )  # fmt: skip
-            race.run()
+            race.run(ROUNDS if thorough else QUICK_ROUNDS)
             built = sum(program.build_s for program in programs if program is not compiled)
             self.overheads_s.append(time.monotonic() - started - built - race.window_s)
             recheck(programs[0])
