@@ -17,7 +17,8 @@ from typing import Any
 from _result import entry, write
 
 from kforge.judge.client import cache_folder
-from kforge.judge.session import Options, Session
+from kforge.judge.options import Options
+from kforge.judge.session import Session
 from kforge.records import Candidate, Origin, Target
 
 EXAMPLES = Path(__file__).parent.parent / "examples"

@@ -24,8 +24,11 @@ def problem(tmp_path: Path) -> Path:
     return path
 
 
-def _run(judge: ScriptedJudge, problem: Path, *, passes: int = 6, count: int = 3, output: Path | None = None) -> Run:
-    task = Task(problem, target=Target("toy", "cpu"), agent="scripted", passes=passes, output=output)
+def _run(
+    judge: ScriptedJudge, problem: Path, *, passes: int = 6, patience: int = 9, count: int = 3,
+    output: Path | None = None,
+) -> Run:  # fmt: skip
+    task = Task(problem, target=Target("toy", "cpu"), agent="scripted", passes=passes, patience=patience, output=output)
     return Loop(task, judge=judge, agent=ScriptedAgent(count), renderer=None, store=Store()).run()
 
 
@@ -63,6 +66,14 @@ def test_a_best_that_fails_its_confirmation_gives_way_to_the_one_before(problem:
     run = _run(ScriptedJudge([(GOOD, 2, 0), (GOOD, 3, 1.5), (WRONG, 0, 0), (GOOD, 2, 0)]), problem, passes=2)
     assert run.best is not None
     assert (run.outcome, run.best.number) == (Outcome.IMPROVED, 1)
+
+
+def test_a_search_that_gains_nothing_ends(problem: Path) -> None:
+    run = _run(
+        ScriptedJudge([(GOOD, 2, 0)] + [(GOOD, 2, 0.9)] * 8 + [(GOOD, 2, 0)]), problem, passes=9, patience=2, count=9
+    )
+    assert [attempt.kept for attempt in run.attempts] == [True, False, False]
+    assert run.stopped == "no gain in the last 2 passes"
 
 
 def test_an_interrupt_ends_the_run_as_interrupted(problem: Path) -> None:

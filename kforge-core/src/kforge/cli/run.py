@@ -81,8 +81,7 @@ def command(
         output_file(output)
     asked = plugins.agent(agent)
     author = build(asked.record, asked.source)
-    target = target or default_target(plugins)
-    compiler = usable_compiler(plugins, target)
+    compiler = usable_compiler(plugins, target := target or default_target(plugins))
     task = Task(
         problem,
         target=target,
@@ -93,7 +92,7 @@ def command(
         options=(
             ("passes", str(passes)),
             ("patience", str(patience)),
-            ("precision", "default" if precision is None else precision.value),
+            ("precision", precision.value if precision else "default"),
             ("allow_library", str(allow_library).lower()),
         ),
         versions=versions(plugins),
@@ -103,7 +102,7 @@ def command(
         target,
         precision=precision,
         allow_library=allow_library,
-        thorough=False,  # the confirmation at the end is
+        thorough=False,
         on_progress=lambda progress: out.progress(progress.message),
     ) as judge:
         loop = Loop(

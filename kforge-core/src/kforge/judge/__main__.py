@@ -10,17 +10,20 @@ import socket
 import sys
 import threading
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kforge.errors import CannotJudgeError, HarnessError, KforgeError
 from kforge.judge import _processes
-from kforge.judge.guard import is_out_of_memory
+from kforge.judge.options import Options, prepare
 from kforge.judge.protocol import CLIENT_LIMIT, Channel, ChannelClosed
-from kforge.judge.session import Options, Session
 from kforge.plan.graph import Untraceable
 from kforge.records import Candidate, Limits, Precision, Target
 from kforge.serialize import from_plain, to_plain
+
+if TYPE_CHECKING:
+    from kforge.judge.session import Session
 
 
 class Server:
@@ -30,6 +33,7 @@ class Server:
         self._channel = channel
         self._session: Session | None = None
         self._watcher: threading.Thread | None = None
+        self._beside = ThreadPoolExecutor(1, "prepare")
 
     def serve(self) -> None:
         """Answer until the client closes its end."""
@@ -55,6 +59,8 @@ class Server:
             self._fail(HarnessError.__name__, f"the judge could not write or start something: {error}",
                        "free disk space or memory, then run it again")  # fmt: skip
         except Exception as error:  # noqa: BLE001 - a bug of ours, shown whole by the CLI
+            from kforge.judge.guard import is_out_of_memory
+
             if is_out_of_memory(error):
                 hint = "make the Problem's inputs smaller"
                 self._fail(CannotJudgeError.__name__, "memory ran out while judging", hint)
@@ -81,8 +87,11 @@ class Server:
                 cache=Path(request["cache"]),
             )
             self._watcher = watch(self._channel.fileno(), options.scratch)
+            preparing = self._beside.submit(prepare, options)  # a compiler may run while torch is imported here
+            from kforge.judge.session import Session
+
             self._session = Session(options, self._tell)
-            return self._session.open(Path(request["problem"]))
+            return self._session.open(Path(request["problem"]), preparing.result)
         assert self._session is not None
         if request["op"] == "trace":
             graph = self._session.trace()

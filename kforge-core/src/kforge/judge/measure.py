@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Final
 
+import numpy as np
 import torch
 from attrs import define, field
 
@@ -21,6 +22,8 @@ from kforge.judge.statistics import UNSTABLE, ratio, times
 from kforge.judge.workshop import BASELINE_BUILD_S, Workshop
 from kforge.records import Candidate, DeviceFacts, Isolation, Measurement, Phase, Precision, Ratio, Version
 
+FAR: Final = 1.5
+"""A baseline that takes so many times as long as the other is timed in one pair of processes."""
 QUICK_ROUNDS: Final = 9
 """Enough to choose the next candidate by."""
 STEADY: Final = 0.04
@@ -66,6 +69,7 @@ class Measurer:
     """For each pair of processes so far, what it took beyond builds and timed windows."""
     _compiled: Program | None = None
     _compiled_ready: bool = False
+    _eager_is_far: bool = False
     _eager_loses: bool = False
     """Known after the first measurement: then passes need only the faster baseline."""
 
@@ -131,6 +135,9 @@ class Measurer:
                         mine.add(lane, lane, fresh=True)
                     else:
                         samples.setdefault(name, _Samples()).add(lane, first, fresh=name != COMPILED)
+                if EAGER in samples and COMPILED in samples:
+                    slow, quick = (np.median(samples[name].seconds) for name in (EAGER, COMPILED))
+                    self._eager_is_far = self._eager_loses = bool(slow > FAR * quick)
                 if not thorough and BEST in samples and ratio(BEST, samples[BEST].ratios).speedup < PROMISING:
                     notes.append("not timed in further processes: it does not beat the best so far")
                     break
@@ -148,7 +155,8 @@ class Measurer:
     ) -> list[Lane]:  # fmt: skip
         workshop, started = self.workshop, time.monotonic()
         with ExitStack() as stack:
-            needed = best is None and number < self.pairs  # what only narrows an interval needs the faster one only
+            # What only narrows an interval needs the faster baseline only; one that is far behind needs one pair.
+            needed = best is None and number < (1 if self._eager_is_far else self.pairs)
             programs = self._start(stack, candidate, best, number, eager=needed or compiled is None)
             if compiled is not None:
                 workshop.bind(compiled)

@@ -6,17 +6,16 @@ import resource
 import secrets
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
 import torch
-from attrs import define, field, frozen
+from attrs import define, field
 
 from kforge.building import build
 from kforge.device import facts as device_facts
 from kforge.device import require
-from kforge.errors import HarnessError, MissingError
+from kforge.errors import HarnessError
 from kforge.interfaces import Compiler, Verifier
 from kforge.judge.arena import itemsize
 from kforge.judge.checks import Expected
@@ -24,12 +23,12 @@ from kforge.judge.compare import compare_case
 from kforge.judge.expected import Case, Oracle, duplicate, map_tensors
 from kforge.judge.isolation import exposure
 from kforge.judge.measure import Measurer
+from kforge.judge.options import Options, Prepared, prepare
 from kforge.judge.program import Failure, Program
 from kforge.judge.reference import Reference, load_reference
 from kforge.judge.values import leaves
 from kforge.judge.workshop import Sizes, Workshop, available_memory
 from kforge.judge.zygote import Zygote
-from kforge.manager import Manager, load
 from kforge.plan.graph import Graph, Untraceable
 from kforge.plan.trace import trace
 from kforge.problems.source import read_problem
@@ -39,12 +38,9 @@ from kforge.records import (
     Diagnostic,
     Finding,
     Judgement,
-    Limits,
     Phase,
-    Precision,
     ProblemFacts,
     Status,
-    Target,
     TensorFacts,
     Verdict,
 )
@@ -56,31 +52,12 @@ _VERDICTS: Final = {Phase.CODE: Status.NO_CODE, Phase.BUILD: Status.BUILD_FAILED
 Tell = Callable[[str, str], None]
 
 
-@frozen
-class Options:
-    """What a session is asked for."""
-
-    target: Target
-    precision: Precision | None = field(default=None, kw_only=True)
-    allow_library: bool = field(default=False, kw_only=True)
-    limits: Limits = field(factory=Limits, kw_only=True)
-    compiled: bool = field(default=True, kw_only=True)
-    """Whether torch.compile is a baseline; without it a session starts in seconds, and times say less."""
-    pairs: int = field(default=3, kw_only=True)
-    """Pairs of processes that a candidate is timed in."""
-    thorough: bool = field(default=True, kw_only=True)
-    """Whether up to twice as many pairs are timed while an interval is wide."""
-    scratch: Path = field(kw_only=True)
-    cache: Path = field(kw_only=True)
-
-
 @define
 class Session:
     """Holds the reference, the cases and the clock. One thread."""
 
     options: Options
     tell: Tell
-    _plugins: Manager = field(factory=load)
     _compiler: Compiler = field(init=False)
     _verifiers: list[Verifier] = field(init=False)
     _reference: Reference = field(init=False)
@@ -90,30 +67,27 @@ class Session:
     _measurer: Measurer = field(init=False)
     _call_s: float = 0.0
 
-    def open(self, path: Path) -> ProblemFacts:
-        """Read the Problem, run its reference, and start what candidates need; raises `KforgeError`."""
+    def open(self, path: Path, prepared: Callable[[], Prepared] | None = None) -> ProblemFacts:
+        """Read the Problem, run its reference, and start what candidates need; raises `KforgeError`.
+
+        ``prepared`` waits for a `prepare` that was begun elsewhere.
+        """
         target = self.options.target
         # Without a limit an allocation succeeds and the kernel ends this process when the pages are touched.
         limit = int(0.85 * available_memory())
         resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.getrlimit(resource.RLIMIT_DATA)[1]))
-        provided = self._plugins.compiler(target)
-        self._compiler = build(provided.record, provided.source)
         require(target)
-        here = self._compiler.available(target.device)
-        if not here.ok:
-            raise MissingError(f"{target} cannot be built here: {here.reason}", hint=here.hint)
-        self._verifiers = [build(item.record, item.source) for item in self._plugins.verifiers()]
         source = read_problem(path)
         self.tell("reference", f"running the reference of {source.name}, and preparing {target.language}")
-        with ThreadPoolExecutor(1) as beside:  # it waits for a compiler of the machine, where nothing is cached yet
-            preparing = beside.submit(self._compiler.prepare, self.options.cache / target.language)
-            self._reference = load_reference(source)
-            self._oracle = Oracle(self._reference, self.options.precision or self._reference.precision)
-            self._cases.append(self._oracle.case())
-            setup = preparing.result()
+        self._reference = load_reference(source)
+        self._oracle = Oracle(self._reference, self.options.precision or self._reference.precision)
+        self._cases.append(self._oracle.case())
+        ready = prepared() if prepared is not None else prepare(self.options)
+        setup, self._compiler = ready.setup, ready.compiler
+        self._verifiers = [build(item.record, item.source) for item in ready.plugins.verifiers()]
         zygote = Zygote.launch(dict(setup.environment), ("torch", *setup.imports))
         try:
-            facts = device_facts(target.device, self._plugins, index=target.index)
+            facts = device_facts(target.device, ready.plugins, index=target.index)
             started = time.monotonic()
             self._oracle.check_deterministic(self._cases[0])
             self._call_s = time.monotonic() - started
