@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import termios
@@ -128,6 +129,7 @@ class Terminal:
 
         def own_it() -> None:
             os.setsid()
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored where a shell started these tests in the background
             fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
 
         self.process = subprocess.Popen(
