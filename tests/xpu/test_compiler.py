@@ -217,3 +217,25 @@ def test_a_failed_build_names_the_candidates_lines(vadd: SyclModule) -> None:
     line = next(line for line in source.split("\n") if "missing" in line)
     assert (found.file, found.line, found.excerpt) == ("candidate.py", source.split("\n").index(line) + 1, line)
     assert found.column == line.index("missing") + 1
+
+
+def test_a_prepared_cache_does_not_outrun_an_import_of_torch(tmp_path: Path) -> None:
+    """The judge imports torch while the compiler prepares in another thread."""
+    SyclCompiler().prepare(tmp_path)
+    program = f"""
+import threading
+from pathlib import Path
+from kforge_xpu.compiler import SyclCompiler
+failed = []
+def prepare():
+    try:
+        SyclCompiler().prepare(Path({str(tmp_path)!r}))
+    except BaseException as error:
+        failed.append(error)
+thread = threading.Thread(target=prepare)
+thread.start()
+import torch
+thread.join()
+assert not failed, failed
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=100)

@@ -165,9 +165,12 @@ def runtime() -> Runtime:
 
 
 def torch_has_xpu() -> bool:
-    """Whether torch, already imported, can use an Intel GPU."""
-    torch = sys.modules.get("torch")
-    return torch is not None and bool(torch.xpu.is_available())
+    """Whether torch, already imported or being imported by another thread, can use an Intel GPU."""
+    if "torch" not in sys.modules:
+        return False
+    import torch  # waits for the other thread
+
+    return bool(torch.xpu.is_available())
 
 
 def _blame_the_machine(problem: SyclBuildError) -> None:
