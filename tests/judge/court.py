@@ -12,7 +12,7 @@ from kforge.judge.client import JudgeClient
 from kforge.records import Candidate, Finding, Judgement, Limits, Origin, ProblemFacts, Status, Target
 
 SECRET_KEY: Final = "sk-no-worker-may-see-this"
-QUICK: Final = Limits(build_s=4.0, call_s=1.0)
+QUICK: Final = Limits(build_s=6.0, call_s=4.0)
 """Tests of endless candidates need not wait as long as a compiler may take."""
 
 

@@ -178,8 +178,8 @@ for kind in ("shm", "sem", "msg"):
     found.append(len(open(f"/proc/sysvipc/{kind}").read().splitlines()) - 1)
 for folder in ("/dev/shm", "/tmp", "/var/tmp", "/run"):
     try:
-        own = os.environ["HOME"] + "/"
-        found.append([name for name in os.listdir(folder) if not own.startswith(f"{folder}/{name}/")])
+        own = [place + "/" for place in (os.environ["HOME"], sys.prefix, *sys.path)]  # what it may read
+        found.append([name for name in os.listdir(folder) if not any(place.startswith(f"{folder}/{name}/") for place in own)])
     except OSError:
         found.append([])
 """,
