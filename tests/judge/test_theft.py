@@ -179,7 +179,8 @@ for kind in ("shm", "sem", "msg"):
 for folder in ("/dev/shm", "/tmp", "/var/tmp", "/run"):
     try:
         own = [place + "/" for place in (os.environ["HOME"], sys.prefix, *sys.path)]  # what it may read
-        found.append([name for name in os.listdir(folder) if not any(place.startswith(f"{folder}/{name}/") for place in own)])
+        names = os.listdir(folder)
+        found.append([name for name in names if not any(one.startswith(f"{folder}/{name}/") for one in own)])
     except OSError:
         found.append([])
 """,
