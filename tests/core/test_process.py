@@ -165,6 +165,7 @@ from kforge.judge.zygote import Zygote
 arena = os.memfd_create("arena")
 os.ftruncate(arena, 4096)
 z = Zygote.start(imports=[], serve={SERVE!r}, path=[*sys.path, {str(Path.cwd())!r}])
+z.wait_ready()
 w = z.spawn({{"code": {SLEEP!r}}}, Confinement({str(scratch)!r}, 2**20, 2**32), arena)
 w.freeze(5)
 print(z.pid, w.pid, flush=True)

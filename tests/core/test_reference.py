@@ -135,7 +135,8 @@ def test_modules_stay_in_the_mode_in_which_they_were_made(load: Load) -> None:
     ["(x, [x], {'a': x, 1: None})", "(True, 1, 1.5, 2j, 's')", "torch.max(x, 0)", "torch.nn.Parameter(x)", "x[:0]"],
 )
 def test_outputs_that_can_be_compared(load: Load, returned: str) -> None:
-    _output(load(f"class Model(nn.Module):\n    def forward(self, x):\n        return {returned}\n", INPUTS))
+    output = _output(load(f"class Model(nn.Module):\n    def forward(self, x):\n        return {returned}\n", INPUTS))
+    assert isinstance(output, tuple | torch.Tensor)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def _children() -> set[str]:
 def test_a_failed_import_is_told(imports: list[str], serve: str, text: str) -> None:
     before = _children()
     with pytest.raises(HarnessError, match=text):
-        Zygote.start(imports=imports, serve=serve, path=[*sys.path, str(Path.cwd())])
+        Zygote.start(imports=imports, serve=serve, path=[*sys.path, str(Path.cwd())]).__enter__()
     assert _children() == before
 
 
@@ -38,7 +38,9 @@ def test_a_failed_import_is_told(imports: list[str], serve: str, text: str) -> N
 def test_an_import_that_ends_the_zygote_is_told(tmp_path: Path, way: str, text: str) -> None:
     (tmp_path / "ends_the_zygote.py").write_text(f"import os, sys\n{way}\n")
     with pytest.raises(HarnessError, match=text):
-        Zygote.start(imports=["ends_the_zygote"], serve=SERVE, path=[*sys.path, str(tmp_path), str(Path.cwd())])
+        Zygote.start(
+            imports=["ends_the_zygote"], serve=SERVE, path=[*sys.path, str(tmp_path), str(Path.cwd())]
+        ).__enter__()
 
 
 def test_threads_of_an_import_are_warned_of(tmp_path: Path) -> None:
@@ -81,6 +83,7 @@ def test_a_zygote_that_has_ended_is_told(spawn: Spawn, tmp_path: Path) -> None:
     confinement = Confinement(str(tmp_path), scratch_bytes=2**20, data_bytes=2**32)
     arena = os.memfd_create("arena")
     started = Zygote.start(imports=[], serve=SERVE, path=[*sys.path, str(Path.cwd())])
+    started.wait_ready()
     pid = started.pid
     os.kill(pid, 9)
     with pytest.raises(HarnessError, match=r"the zygote (ended|cannot be reached)"):

@@ -59,18 +59,19 @@ def held_bytes(pid: int, arena: os.stat_result) -> int:
     The arena is not counted, but for pages of it that were written. Memory that several of them share counts for each.
     """
     total = 0
-    unnamed: dict[int, int] = {}
+    unnamed: dict[tuple[int, int], int] = {}
     for process in [pid, *descendants(pid)]:
         with suppress(OSError, ValueError):
             lines = Path(f"/proc/{process}/status").read_text(encoding="utf-8", errors="replace").splitlines()
-            resident = {line[:8]: int(line.split()[1]) * 1024 for line in lines if line.startswith("Rss")}
-            total += resident.get("RssAnon:", 0) + max(0, resident.get("RssShmem", 0) - arena.st_size)
+            sizes = dict(line.split(":", 1) for line in lines if line.startswith("Rss"))
+            private, shared = (1024 * int(sizes.get(name, "0").split()[0]) for name in ("RssAnon", "RssShmem"))
+            total += private + max(0, shared - arena.st_size)
         with suppress(OSError):
             for name in os.listdir(f"/proc/{process}/fd"):  # noqa: PTH208 - names only
                 with suppress(OSError):
                     found = os.stat(f"/proc/{process}/fd/{name}")  # noqa: PTH116 - one call, ten times a second
-                    if stat.S_ISREG(found.st_mode) and not found.st_nlink and found.st_ino != arena.st_ino:
-                        unnamed[found.st_ino] = found.st_blocks * 512
+                    if stat.S_ISREG(found.st_mode) and not found.st_nlink and not os.path.samestat(found, arena):
+                        unnamed[found.st_dev, found.st_ino] = found.st_blocks * 512
     return total + sum(unnamed.values())
 
 

@@ -69,9 +69,9 @@ class Measurer:
     """For each pair of processes so far, what it took beyond builds and timed windows."""
     _compiled: Program | None = None
     _compiled_ready: bool = False
-    _eager_is_far: bool = False
     _eager_loses: bool = False
-    """Known after the first measurement: then passes need only the faster baseline."""
+    """Known after the first pair of processes: then passes need only the faster baseline."""
+    _eager_is_far: bool = False
 
     isolation: Isolation = field(factory=lambda: Isolation(()))
     """The layers that workers of this session have."""
@@ -137,7 +137,7 @@ class Measurer:
                         samples.setdefault(name, _Samples()).add(lane, first, fresh=name != COMPILED)
                 if EAGER in samples and COMPILED in samples:
                     slow, quick = (np.median(samples[name].seconds) for name in (EAGER, COMPILED))
-                    self._eager_is_far = self._eager_loses = bool(slow > FAR * quick)
+                    self._eager_loses, self._eager_is_far = bool(slow > quick), bool(slow > FAR * quick)
                 if not thorough and BEST in samples and ratio(BEST, samples[BEST].ratios).speedup < PROMISING:
                     notes.append("not timed in further processes: it does not beat the best so far")
                     break
@@ -155,9 +155,8 @@ class Measurer:
     ) -> list[Lane]:  # fmt: skip
         workshop, started = self.workshop, time.monotonic()
         with ExitStack() as stack:
-            # What only narrows an interval needs the faster baseline only; one that is far behind needs one pair.
-            needed = best is None and number < (1 if self._eager_is_far else self.pairs)
-            programs = self._start(stack, candidate, best, number, eager=needed or compiled is None)
+            eager = compiled is None or self._needs_eager(best, number)
+            programs = self._start(stack, candidate, best, number, eager=eager)
             if compiled is not None:
                 workshop.bind(compiled)
                 programs.insert(len(programs) - 1 if programs[-1].name == EAGER else len(programs), compiled)
@@ -173,6 +172,15 @@ class Measurer:
             recheck(programs[0])
             return race.lanes
 
+    def _needs_eager(self, best: Candidate | None, number: int) -> bool:
+        """Say whether eager is raced beside torch.compile in a pair of processes.
+
+        Where it loses, passes do without it, and so do pairs that only narrow an interval; far behind, all but one.
+        """
+        if best is None and number < (1 if self._eager_is_far else self.pairs):
+            return True
+        return not self._eager_loses
+
     def _start(
         self, stack: ExitStack, candidate: Candidate, best: Candidate | None, number: int, *, eager: bool
     ) -> list[Program]:
@@ -182,9 +190,9 @@ class Measurer:
             (partial(workshop.spawn_candidate, one, name), partial(workshop.build_candidate, candidate=one))
             for one, name in ((candidate, "candidate"), (best, BEST)) if one is not None
         ]  # fmt: skip
-        if eager or not self._eager_loses:
+        if eager:
             plans.append((partial(workshop.spawn_baseline, EAGER), partial(workshop.build_baseline, compiled=False)))
-        # Of two equal programs the one that was started first was seen to be 1 % slower: they take turns.
+        # Of two equal programs the one that was started first seemed to be slower (1.1 ± 0.6 %): they take turns.
         turn = -1 if number % 2 else 1
         programs = [stack.enter_context(spawn()) for spawn, _ in plans[::turn]][::turn]
         for program, (_, finish) in zip(programs, plans, strict=True):
@@ -198,8 +206,6 @@ class Measurer:
         ratios = {name: ratio(name, sample.ratios) for name, sample in samples.items()}
         against = ratios.pop(BEST, None)
         baseline = min(ratios, key=lambda name: ratios[name].speedup)
-        if EAGER in ratios and COMPILED in ratios:
-            self._eager_loses = baseline == COMPILED
         if COMPILED in ratios:
             notes.append("torch.compile's worker stayed for all pairs: the luck of its process is not averaged")
         width = ratios[baseline].interval.half_width

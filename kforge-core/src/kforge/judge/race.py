@@ -35,7 +35,7 @@ TILES: Final = 4
 TILE: Final = 1024
 """Elements."""
 INPUT_TILES: Final = 4
-EXTRA_CHECK_SHARE: Final = 6
+EXTRA_CHECK_SHARE: Final = 3
 """In one of so many rounds a call that the baseline did not time is computed for the check."""
 
 

@@ -85,7 +85,7 @@ class Session:
         ready = prepared() if prepared is not None else prepare(self.options)
         setup, self._compiler = ready.setup, ready.compiler
         self._verifiers = [build(item.record, item.source) for item in ready.plugins.verifiers()]
-        zygote = Zygote.launch(dict(setup.environment), ("torch", *setup.imports))
+        zygote = Zygote.start(dict(setup.environment), ("torch", *setup.imports))
         try:
             facts = device_facts(target.device, ready.plugins, index=target.index)
             started = time.monotonic()

@@ -58,26 +58,7 @@ class Zygote:
         *,
         serve: str = "kforge.judge.worker:serve",
     ) -> Zygote:
-        """Start one and wait for its imports; see `launch`."""
-        started = cls.launch(environment, imports, path, scratch, serve=serve)
-        try:
-            started.wait_ready()
-        except BaseException:
-            started.close()
-            raise
-        return started
-
-    @classmethod
-    def launch(
-        cls,
-        environment: Mapping[str, str] | None = None,
-        imports: Iterable[str] = ("torch",),
-        path: Sequence[str] | None = None,
-        scratch: Path | None = None,
-        *,
-        serve: str = "kforge.judge.worker:serve",
-    ) -> Zygote:
-        """Start one; it needs `wait_ready` before its first worker.
+        """Start one; before its first worker it needs `wait_ready`, which entering it as a context manager does.
 
         ``environment`` is what a compiler needs on top of the clean one; ``path`` is ``sys.path``, by default this
         process's; ``scratch`` a folder for what imports write.
@@ -159,6 +140,11 @@ class Zygote:
         self._process.wait()
 
     def __enter__(self) -> Zygote:
+        try:
+            self.wait_ready()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(
